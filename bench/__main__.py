@@ -1,0 +1,88 @@
+"""`python -m bench`: measure the public claims and write docs/performance.md."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench import report
+from bench.ground import Ground, prepared
+from bench.verdict import Section
+
+FLOOR = ("append", "many", "window", "postgres_append", "postgres_many")
+"""Claims that can be measured without us, to know the floor."""
+
+CLAIMS = (
+    "append",
+    "growth",
+    "many",
+    "window",
+    "postgres_append",
+    "postgres_many",
+    "size",
+    "past",
+    "fork",
+    "crowd",
+    "imports",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what was asked for."""
+    asked = _parser().parse_args(arguments)
+    names = [name for name in asked.only or CLAIMS if not asked.floor or name in FLOOR]
+    build = Path("build")
+    build.mkdir(exist_ok=True)
+    root = Path(tempfile.mkdtemp(prefix="bench-", dir=build)).resolve()
+    with prepared(root, quick=asked.quick, with_us=not asked.floor) as ground:
+        sections = asyncio.run(_measured(names, ground))
+    if asked.json:
+        print(report.as_json(sections))
+    elif folder := asked.out or _page_of(asked):
+        report.write(sections, folder)
+
+
+async def _measured(names: Sequence[str], ground: Ground) -> list[Section]:
+    sections = []
+    for number, name in enumerate(names, start=1):
+        report.tell(f"[{number}/{len(names)}] {name} …")
+        started = time.monotonic()
+        section = await _section(name, ground)
+        sections.append(section)
+        report.tell(report.summary(section))
+        report.tell(f"  {time.monotonic() - started:.0f} s")
+    if not ground.is_one_disk:
+        report.tell("PostgreSQL's data was on another disk than the SQLite files.")
+    return sections
+
+
+async def _section(name: str, ground: Ground) -> Section:
+    try:
+        section: Section = await importlib.import_module(f"bench.claims.{name}").measure(ground)
+    except NotImplementedError as gap:
+        return Section(title=name, timings=[], verdicts=[], notes=(f"Not measured: {gap}.",))
+    return section
+
+
+def _page_of(asked: argparse.Namespace) -> Path | None:
+    """Only a whole run may change the published figures."""
+    return None if asked.only or asked.quick or asked.floor else Path("docs")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", action="append", choices=CLAIMS, help="measure this claim; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="a short run, to see that it runs")
+    parser.add_argument("--floor", action="store_true", help="only the raw drivers and the peers")
+    parser.add_argument("--json", action="store_true", help="print the figures instead of writing the page")
+    parser.add_argument("--out", type=Path, help="folder for the page (default: docs, after a whole run)")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The public claims about speed, one file each."""

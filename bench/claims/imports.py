@@ -1,0 +1,43 @@
+"""`import holdfast` is quick and loads no driver."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+from bench.ground import Ground
+from bench.verdict import Bound, Section, Verdict
+
+DRIVERS = frozenset({"apsw", "sqlite3", "psycopg", "psycopg_pool", "asyncpg", "aiosqlite"})
+CPU = Bound(what="`import holdfast`", sign="≤", target=0.15, unit="s of CPU")
+NONE_LOADED = Bound(what="`import holdfast`: drivers imported", sign="≤", target=0, unit="")
+PROGRAM = "import time; start = time.process_time(); import holdfast; print(time.process_time() - start)"
+
+
+async def measure(ground: Ground) -> Section:
+    """The median of eleven new processes."""
+    seconds = [_seconds() for _ in range(ground.count(11, 3))]
+    loaded = sorted(_imported() & DRIVERS)
+    return Section(
+        title="Import",
+        timings=[],
+        verdicts=[
+            Verdict(bound=CPU, measured=statistics.median(seconds)),
+            Verdict(bound=NONE_LOADED, measured=len(loaded)),
+        ],
+        notes=("Drivers imported: " + (", ".join(loaded) or "none") + ".",),
+    )
+
+
+def _seconds() -> float:
+    return float(_child("-c", PROGRAM).stdout)
+
+
+def _imported() -> set[str]:
+    lines = _child("-X", "importtime", "-c", "import holdfast").stderr.splitlines()
+    return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+
+
+def _child(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True)

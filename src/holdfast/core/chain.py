@@ -1,0 +1,57 @@
+"""The hash chain: each changeset commits to the one before it, and to its content by salted hashes."""
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+from holdfast.core.encoding import encode
+from holdfast.core.rows import ChangesetRow, ItemRow, Segment, ThreadRow
+
+SALT_BYTES = 16
+FORMAT = b"holdfast 1"
+
+
+def commitment(salt: bytes, body: bytes) -> bytes:
+    """What a body enters the chain as. Without body and salt it tells nothing."""
+    return sha256(salt + body).digest()
+
+
+def genesis(id: str, owner: str | None, created: int, parent: tuple[str, int, bytes] | None) -> bytes:
+    """The hash a thread starts from; a fork's contains the hash of the version it forks."""
+    origin = [parent[0], parent[1], parent[2].hex()] if parent else None
+    return sha256(FORMAT + encode([id, owner, created, origin])).digest()
+
+
+def link(previous: bytes, change: ChangesetRow, items: Iterable[ItemRow]) -> bytes:
+    """The hash of a changeset. Its items are given by log and place."""
+    parts = [
+        FORMAT,
+        previous,
+        b"%d %d" % (change.version, change.time),
+        change.envelope,
+        _committed(change.erased, change.salt, change.content),
+    ]
+    for item in items:
+        parts += [
+            b"%d %s" % (item.place, item.log.encode()),
+            item.meta,
+            _committed(item.erased, item.salt, item.body),
+        ]
+    return sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).digest()
+
+
+def _committed(erased: bytes | None, salt: bytes | None, body: bytes | None) -> bytes:
+    if erased is not None:
+        return erased
+    return b"" if body is None else commitment(salt or b"", body)
+
+
+def segments_of(thread: ThreadRow) -> list[Segment]:
+    """A thread's segments with itself as the last one, the root first."""
+    own = Segment(thread.key, thread.version, thread.id, thread.owner, thread.created)
+    return [*thread.segments, own]
+
+
+def start_of(segment: Segment, before: Segment | None, hash: bytes) -> bytes:
+    """The hash that a segment's first changeset follows; ``hash`` is where the one before it ends."""
+    parent = (before.id, before.upto, hash) if before else None
+    return genesis(segment.id, segment.owner, segment.created, parent)

@@ -1,0 +1,115 @@
+"""Canonical JSON: one encoding for one value, and a refusal by path for what is not JSON."""
+
+import math
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.core.errors import InvalidId, InvalidValue, StoreDamaged
+
+JSON: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, list or dict with string keys. Checked when encoded."""
+
+ID_BYTES = 512
+
+_encoder = msgspec.json.Encoder(order="sorted")
+_decoder = msgspec.json.Decoder()
+
+
+def encode(value: JSON) -> bytes:
+    """The canonical bytes of a value that is known to be JSON."""
+    return _encoder.encode(value)
+
+
+def decode(data: bytes) -> JSON:
+    """The value behind canonical bytes."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise StoreDamaged(store="a stored record", problem=str(error)) from error
+
+
+def encode_checked(value: JSON, path: str = "$") -> tuple[bytes, JSON]:
+    """The canonical bytes of a value, and a copy of it that nobody else holds.
+
+    msgspec turns NaN into null, bytes into text and tuples into lists without a word. What
+    comes back different from what went in was not JSON.
+
+    Raises:
+        InvalidValue: The value, or a part of it, is not JSON; the error names the part.
+    """
+    try:
+        data = _encoder.encode(value)
+        copy = _decoder.decode(data)
+        if copy == value:
+            return data, copy
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        pass
+    where, problem = _fault(value, path, depth=0) or (path, "it does not survive JSON")
+    raise InvalidValue(path=where, problem=problem)
+
+
+def same(left: JSON, right: JSON) -> bool:
+    """Whether two JSON values are equal to the byte (1, 1.0 and true all differ)."""
+    return bool(left == right) and encode(left) == encode(right)
+
+
+def _fault(value: JSON, path: str, depth: int) -> tuple[str, str] | None:
+    """The first part of a value that is not JSON."""
+    if depth > 900:
+        return path, "it is nested too deeply"
+    if isinstance(value, dict):
+        return _fault_in_object(value, path, depth)
+    if isinstance(value, list):
+        faults = (_fault(part, f"{path}[{index}]", depth + 1) for index, part in enumerate(value))
+        return next((fault for fault in faults if fault), None)
+    return _fault_in_leaf(value, path)
+
+
+def _fault_in_object(value: dict[Any, Any], path: str, depth: int) -> tuple[str, str] | None:
+    for key, part in value.items():
+        if not isinstance(key, str):
+            return path, f"the key {key!r} is not text"
+        if problem := _text_problem(key):
+            return path, f"a key {problem}"
+        if fault := _fault(part, f"{path}.{key}", depth + 1):
+            return fault
+    return None
+
+
+def _fault_in_leaf(value: JSON, path: str) -> tuple[str, str] | None:
+    if value is None or isinstance(value, bool | int):
+        return None
+    if isinstance(value, float):
+        return None if math.isfinite(value) else (path, f"{value} is not a JSON number")
+    if isinstance(value, str):
+        problem = _text_problem(value)
+        return (path, f"the text {problem}") if problem else None
+    return path, f"{type(value).__name__} is not a JSON type"
+
+
+def _text_problem(text: str) -> str | None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "holds half of a surrogate pair"
+    return None
+
+
+def check_id(value: object, what: str) -> str:
+    """The id, if it can name something on every store.
+
+    Raises:
+        InvalidId: It is not text, empty, too long, or holds control characters.
+    """
+    if not isinstance(value, str):
+        raise InvalidId(what=what, problem=f"{type(value).__name__} is not text")
+    if not value:
+        raise InvalidId(what=what, problem="it is empty")
+    if problem := _text_problem(value):
+        raise InvalidId(what=what, problem=f"it {problem}")
+    if len(value.encode()) > ID_BYTES:
+        raise InvalidId(what=what, problem=f"it has {len(value.encode())} bytes")
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
+        raise InvalidId(what=what, problem="it holds control characters")
+    return value

@@ -1,0 +1,385 @@
+"""Everything Holdfast raises: one root, stable codes.
+
+HoldfastError
+├── InvalidInput
+│   ├── InvalidValue          a value that is not JSON, named by its path
+│   ├── InvalidId             an id that cannot name anything
+│   ├── InvalidArgument       a call that makes no sense, in words
+│   ├── OpFailed              an op that does not fit the state
+│   ├── TranscriptBroken      a result without its call, or a call left open
+│   ├── TooLarge              a body over the limit
+│   ├── LogFull               no place left in a log
+│   └── ArchiveInvalid        an archive that cannot be read
+├── NotThere
+│   ├── ThreadNotFound
+│   ├── VersionNotFound
+│   └── RecordNotFound
+├── Conflict
+│   ├── VersionConflict       the thread is not where ``expect`` says
+│   ├── ThreadExists
+│   ├── RevisionConflict      the record is not where ``expect`` says
+│   ├── KeyReused             one idempotency key, two different bodies
+│   └── ClaimLost             the job belongs to somebody else now
+├── StoreFailed
+│   ├── StoreUnavailable      no connection; nothing was sent
+│   ├── OutcomeUnknown        the connection broke while a commit was under way
+│   ├── StorageFull
+│   ├── StorageError          the disk or the server said no
+│   ├── StoreReadOnly
+│   ├── StoreBusy             another process kept the file locked
+│   ├── StoreDamaged          not a database, or a broken one
+│   ├── NewerFormat           written by a newer release
+│   ├── NotMigrated           the schema is missing or old, and we may not change it
+│   └── StoreClosed
+├── MissingExtra              an optional dependency is not installed
+└── UnknownUrl                a URL no store answers to
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+def _revive(kind: type["HoldfastError"], facts: dict[str, Any]) -> "HoldfastError":
+    return kind(**facts)
+
+
+@dataclass(eq=False)
+class HoldfastError(Exception):
+    """The root: every error has a code that never changes, and its facts as attributes."""
+
+    code: ClassVar[str] = "error"
+    sentence: ClassVar[str] = "Something went wrong."
+
+    def __str__(self) -> str:
+        return self.sentence.format(**self.facts())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revive, (type(self), self.facts())
+
+    def facts(self) -> dict[str, Any]:
+        """What is known about it, by name."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(eq=False)
+class InvalidInput(HoldfastError):
+    """What was given cannot be used. Nothing was changed; correct it and try again."""
+
+    code: ClassVar[str] = "invalid_input"
+
+
+@dataclass(eq=False)
+class InvalidValue(InvalidInput):
+    """A value is not JSON. Convert it before you hand it over."""
+
+    path: str
+    problem: str
+    code: ClassVar[str] = "invalid_value"
+    sentence: ClassVar[str] = "The value at {path} cannot be stored: {problem}."
+
+
+@dataclass(eq=False)
+class InvalidId(InvalidInput):
+    """An id is empty, too long or not printable text. Choose another."""
+
+    what: str
+    problem: str
+    code: ClassVar[str] = "invalid_id"
+    sentence: ClassVar[str] = "The {what} cannot be used: {problem}. Ids are 1 to 512 bytes of printable text."
+
+
+@dataclass(eq=False)
+class InvalidArgument(InvalidInput):
+    """A call's arguments do not go together. The sentence says which."""
+
+    problem: str
+    code: ClassVar[str] = "invalid_argument"
+    sentence: ClassVar[str] = "{problem}"
+
+
+@dataclass(eq=False)
+class OpFailed(InvalidInput):
+    """An op does not fit the state, so the whole changeset was refused."""
+
+    index: int
+    op: str
+    path: list[str | int]
+    problem: str
+    code: ClassVar[str] = "op_failed"
+    sentence: ClassVar[str] = (
+        "Op {index} ({op} at {path}) does not fit the state: {problem}. Nothing of the changeset was kept."
+    )
+
+
+@dataclass(eq=False)
+class TranscriptBroken(InvalidInput):
+    """A tool result answers no open call, or open calls would be left behind."""
+
+    thread: str
+    call: str
+    problem: str
+    code: ClassVar[str] = "transcript_broken"
+    sentence: ClassVar[str] = (
+        "Thread {thread!r}: {problem} (call {call!r}). Answer the open calls, or close them with repair()."
+    )
+
+
+@dataclass(eq=False)
+class TooLarge(InvalidInput):
+    """A body is over the limit. Store it elsewhere and keep a reference, or raise the limit when opening."""
+
+    what: str
+    size: int
+    limit: int
+    code: ClassVar[str] = "too_large"
+    sentence: ClassVar[str] = (
+        "The {what} has {size} bytes; the limit is {limit}. Keep a reference instead, or open with a larger limit."
+    )
+
+
+@dataclass(eq=False)
+class LogFull(InvalidInput):
+    """A log has no place left where the item should stand. Fork or start another thread."""
+
+    thread: str
+    log: str
+    code: ClassVar[str] = "log_full"
+    sentence: ClassVar[str] = "Log {log!r} of thread {thread!r} has no place left there. Continue in a new thread."
+
+
+@dataclass(eq=False)
+class ArchiveInvalid(InvalidInput):
+    """An archive is damaged, cut short, or of a format this release does not know."""
+
+    line: int
+    problem: str
+    code: ClassVar[str] = "archive_invalid"
+    sentence: ClassVar[str] = "The archive cannot be imported (line {line}): {problem}. Nothing of that thread was kept."
+
+
+@dataclass(eq=False)
+class NotThere(HoldfastError):
+    """What was asked for does not exist, or is not yours to see."""
+
+    code: ClassVar[str] = "not_found"
+
+
+@dataclass(eq=False)
+class ThreadNotFound(NotThere):
+    """There is no such thread here. Create it first, or check tenant and user."""
+
+    thread: str
+    code: ClassVar[str] = "thread_not_found"
+    sentence: ClassVar[str] = "There is no thread {thread!r} here. Create it first, or check tenant and user."
+
+
+@dataclass(eq=False)
+class VersionNotFound(NotThere):
+    """The thread has no such version yet. Ask for one up to its head."""
+
+    thread: str
+    version: int
+    head: int
+    code: ClassVar[str] = "version_not_found"
+    sentence: ClassVar[str] = "Thread {thread!r} has versions 0 to {head}; version {version} does not exist."
+
+
+@dataclass(eq=False)
+class RecordNotFound(NotThere):
+    """There is no such record here."""
+
+    kind: str
+    id: str
+    code: ClassVar[str] = "record_not_found"
+    sentence: ClassVar[str] = "There is no {kind} {id!r} here."
+
+
+@dataclass(eq=False)
+class Conflict(HoldfastError):
+    """Somebody else was first. Nothing was changed; look again and decide again."""
+
+    code: ClassVar[str] = "conflict"
+
+
+@dataclass(eq=False)
+class VersionConflict(Conflict):
+    """The thread is not at the expected version. Read its head and decide again."""
+
+    thread: str
+    expected: int
+    actual: int
+    code: ClassVar[str] = "version_conflict"
+    sentence: ClassVar[str] = (
+        "Thread {thread!r} is at version {actual}, not {expected}. Read its head and decide again."
+    )
+
+
+@dataclass(eq=False)
+class ThreadExists(Conflict):
+    """The id is taken. Use the thread that is there, or another id."""
+
+    thread: str
+    code: ClassVar[str] = "thread_exists"
+    sentence: ClassVar[str] = "Thread {thread!r} exists already. Open it, or choose another id."
+
+
+@dataclass(eq=False)
+class RevisionConflict(Conflict):
+    """The record is not at the expected revision (0: it is absent). Read it and decide again."""
+
+    kind: str
+    id: str
+    expected: int
+    actual: int
+    code: ClassVar[str] = "revision_conflict"
+    sentence: ClassVar[str] = "{kind} {id!r} is at revision {actual}, not {expected}. Read it and decide again."
+
+
+@dataclass(eq=False)
+class KeyReused(Conflict):
+    """The idempotency key was used for something else. Use a new key for a new request."""
+
+    thread: str
+    key: str
+    code: ClassVar[str] = "key_reused"
+    sentence: ClassVar[str] = (
+        "Idempotency key {key!r} of thread {thread!r} was used with another body. Use a new key for a new request."
+    )
+
+
+@dataclass(eq=False)
+class ClaimLost(Conflict):
+    """The job's lease ran out and another worker may have it. Drop what you did."""
+
+    job: str
+    code: ClassVar[str] = "claim_lost"
+    sentence: ClassVar[str] = "Job {job!r} is no longer yours: its lease ran out or it was finished. Drop the result."
+
+
+@dataclass(eq=False)
+class StoreFailed(HoldfastError):
+    """The store could not do its work."""
+
+    code: ClassVar[str] = "store_failed"
+
+
+@dataclass(eq=False)
+class StoreUnavailable(StoreFailed):
+    """The store cannot be reached, and nothing was changed. Try again later."""
+
+    problem: str
+    code: ClassVar[str] = "store_unavailable"
+    sentence: ClassVar[str] = "The store cannot be reached: {problem}. Nothing was changed; try again."
+
+
+@dataclass(eq=False)
+class OutcomeUnknown(StoreFailed):
+    """The connection broke during a commit. Repeat it with the same idempotency key: it commits once."""
+
+    problem: str
+    code: ClassVar[str] = "outcome_unknown"
+    sentence: ClassVar[str] = (
+        "The connection broke during a commit ({problem}). Repeat it with the same idempotency key; it commits once."
+    )
+
+
+@dataclass(eq=False)
+class StorageFull(StoreFailed):
+    """The disk is full. What was acknowledged is safe; make room and try again."""
+
+    store: str
+    code: ClassVar[str] = "storage_full"
+    sentence: ClassVar[str] = "No space left for {store}. What was acknowledged is safe; make room and try again."
+
+
+@dataclass(eq=False)
+class StorageError(StoreFailed):
+    """The disk or the server reported an error. What was acknowledged is safe."""
+
+    store: str
+    problem: str
+    code: ClassVar[str] = "storage_error"
+    sentence: ClassVar[str] = "{store} failed: {problem}. The commit was not made; check the disk or the server."
+
+
+@dataclass(eq=False)
+class StoreReadOnly(StoreFailed):
+    """The file or its directory cannot be written."""
+
+    store: str
+    code: ClassVar[str] = "store_read_only"
+    sentence: ClassVar[str] = "{store} cannot be written. Check the permissions of the file and its directory."
+
+
+@dataclass(eq=False)
+class StoreBusy(StoreFailed):
+    """Another process kept the store locked for too long."""
+
+    store: str
+    code: ClassVar[str] = "store_busy"
+    sentence: ClassVar[str] = "{store} was locked by another process for too long. Nothing was changed; try again."
+
+
+@dataclass(eq=False)
+class StoreDamaged(StoreFailed):
+    """The file is not a database or is damaged. Restore a backup; keep the damaged file."""
+
+    store: str
+    problem: str
+    code: ClassVar[str] = "store_damaged"
+    sentence: ClassVar[str] = "{store} is damaged or not a Holdfast database: {problem}. Keep it and restore a backup."
+
+
+@dataclass(eq=False)
+class NewerFormat(StoreFailed):
+    """The data was written by a newer release and is left untouched. Upgrade Holdfast."""
+
+    store: str
+    found: int
+    known: int
+    code: ClassVar[str] = "newer_format"
+    sentence: ClassVar[str] = (
+        "{store} has format {found}; this release knows up to {known}. It was left untouched; upgrade Holdfast."
+    )
+
+
+@dataclass(eq=False)
+class NotMigrated(StoreFailed):
+    """The schema is missing or old and this role may not change it. Run ``holdfast migrate`` as the owner."""
+
+    store: str
+    found: int
+    known: int
+    code: ClassVar[str] = "not_migrated"
+    sentence: ClassVar[str] = (
+        "{store} has schema {found}, this release needs {known}. Run `holdfast migrate` with the owner's role."
+    )
+
+
+@dataclass(eq=False)
+class StoreClosed(StoreFailed):
+    """The store was closed. Open it again."""
+
+    code: ClassVar[str] = "store_closed"
+    sentence: ClassVar[str] = "The store is closed. Open it again with holdfast.open()."
+
+
+@dataclass(eq=False)
+class MissingExtra(HoldfastError):
+    """An optional dependency is not installed."""
+
+    extra: str
+    package: str
+    code: ClassVar[str] = "missing_extra"
+    sentence: ClassVar[str] = "{package} is not installed. Install it with: pip install 'holdfast[{extra}]'"
+
+
+@dataclass(eq=False)
+class UnknownUrl(HoldfastError):
+    """No store answers to this URL."""
+
+    url: str
+    code: ClassVar[str] = "unknown_url"
+    sentence: ClassVar[str] = (
+        "No store for {url!r}. Use memory://, sqlite:///path/to/file.db or postgresql://user@host/database."
+    )

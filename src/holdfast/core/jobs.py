@@ -1,0 +1,38 @@
+"""When a failed job runs again, and when it is given up."""
+
+import msgspec
+
+from holdfast.core.values import Job
+
+FIRST_DELAY_MS = 1_000
+LONGEST_DELAY_MS = 3_600_000
+
+
+def delay_ms(attempts: int) -> int:
+    """How long to wait after so many attempts: doubled each time, up to an hour."""
+    return int(min(FIRST_DELAY_MS << min(attempts - 1, 20), LONGEST_DELAY_MS))
+
+
+def claimed(job: Job, token: str, until: int) -> Job:
+    """A job in somebody's hands."""
+    return msgspec.structs.replace(job, status="running", token=token, until=until, attempts=job.attempts + 1)
+
+
+def failed(job: Job, problem: str, now: int) -> Job:
+    """A job after a failure: waiting for its next attempt, or dead and kept for a person to see."""
+    dead = job.attempts >= job.limit
+    return msgspec.structs.replace(
+        job,
+        status="dead" if dead else "waiting",
+        token=None,
+        until=0,
+        due=now if dead else now + delay_ms(job.attempts),
+        problem=problem,
+    )
+
+
+def is_due(job: Job, now: int) -> bool:
+    """Whether a job may be claimed: it waits and its time has come, or its claim ran out."""
+    if job.status == "waiting":
+        return job.due <= now
+    return job.status == "running" and job.until <= now

@@ -1,0 +1,492 @@
+"""What a commit will write: decided here, on what is known of the threads; applied by each store.
+
+A plan may rest on a head that has moved since. Every effect carries what it assumes; a store that finds
+otherwise applies nothing and asks for a new plan on fresh rows.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from holdfast.core import chain, places
+from holdfast.core.encoding import encode
+from holdfast.core.errors import (
+    ClaimLost,
+    InvalidArgument,
+    KeyReused,
+    LogFull,
+    RevisionConflict,
+    ThreadExists,
+    ThreadNotFound,
+    VersionConflict,
+)
+from holdfast.core.ops import Document, apply
+from holdfast.core.pairing import open_after
+from holdfast.core.reading import check_version, read_mark, read_state, read_thread, spans
+from holdfast.core.rows import (
+    AddJob,
+    AddThread,
+    Advance,
+    AskChangesets,
+    Asking,
+    AskItems,
+    AskJob,
+    AskKey,
+    AskRecord,
+    AskThread,
+    ChangesetRow,
+    CheckRecord,
+    CopyLineage,
+    CutRow,
+    DropRecord,
+    DropThread,
+    Effect,
+    EndJob,
+    ItemRow,
+    Key,
+    Restore,
+    SaveRecord,
+    Segment,
+    ThreadRow,
+    ask,
+)
+from holdfast.core.stored import Content, Prepared, Run, content_of, envelope, envelope_of, fingerprint, meta_of
+from holdfast.core.values import (
+    ABOUT,
+    Absent,
+    AppendTo,
+    Changeset,
+    Committed,
+    Counters,
+    Cut,
+    Drop,
+    Enqueue,
+    Exact,
+    Expect,
+    Finish,
+    LogSize,
+    Put,
+    Require,
+    Result,
+    Scope,
+    Write,
+)
+
+MIN_ANCHOR = 4096
+ROW_WEIGHT = 64
+MAX_DEPTH = 16
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of a thread's head; its state only if somebody needed it."""
+
+    row: ThreadRow
+    state: Document | None = None
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan is made in: for whom, when, and where chance comes from."""
+
+    scope: Scope
+    now: int
+    random: Callable[[int], bytes]
+    new_key: Callable[[], Key]
+    known: Callable[[str], Known | None]
+    fresh: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Effects to apply together, what to answer then, and the heads known then (None: forget it)."""
+
+    effects: list[Effect]
+    results: list[Result]
+    known: dict[str, Known | None]
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """An append whose changeset was checked and encoded before it reached the store."""
+
+    thread: str
+    prepared: Prepared
+    expect: Expect
+
+
+def plan_commit(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Plan]:
+    """The effects of all writes, in order, or the error of the first that cannot be."""
+    plan = Plan(effects=[], results=[], known={})
+    for write in writes:
+        match write:
+            case Ready():
+                yield from _append(write, setting, plan)
+            case AppendTo():
+                raise InvalidArgument(problem="An append must be prepared before it is planned.")
+            case Put() | Drop() | Require():
+                yield from _record(write, plan)
+            case Enqueue():
+                plan.effects.append(AddJob(write.job))
+                plan.results.append(write.job)
+            case Finish():
+                yield from _finish(write, plan)
+    return plan
+
+
+# Appends.
+
+
+def _append(write: Ready, setting: Setting, plan: Plan) -> Asking[None]:
+    change = write.prepared.change
+    mark = fingerprint(write.prepared) if change.key is not None else None
+    known, cached = yield from _find(write.thread, setting, plan)
+    if cached and _refusal(write, known) is not None:
+        row = yield from ask(AskThread(write.thread))
+        known, cached = (Known(row) if row else None), False
+    if change.key is not None and known is not None and (setting.fresh or _refusal(write, known)):
+        done = yield from _done_before(known.row, change.key, mark)
+        if done is not None:
+            plan.results.append(done)
+            return
+    refusal = _refusal(write, known)
+    if refusal is not None:
+        raise refusal
+    if known is None:
+        known = _created(write, setting, plan)
+    advance, after = yield from _advance(write.prepared, known, setting, mark)
+    plan.effects.append(advance)
+    plan.known[write.thread] = after
+    plan.results.append(
+        Committed(
+            thread=write.thread, version=after.row.version, time=after.row.updated, hash=after.row.hash
+        )
+    )
+
+
+def _find(id: str, setting: Setting, plan: Plan) -> Asking[tuple[Known | None, bool]]:
+    """What is known of a thread, and whether it may be out of date."""
+    if id in plan.known:
+        return plan.known[id], False
+    known = None if setting.fresh else setting.known(id)
+    if known is not None and setting.scope.user in (None, known.row.owner):
+        return known, True
+    row = yield from ask(AskThread(id))
+    return (Known(row) if row else None), False
+
+
+def _refusal(write: Ready, known: Known | None) -> Exception | None:
+    """Why the thread is not where the write expects it, if it is not."""
+    expect = write.expect
+    if isinstance(expect, Absent):
+        return None if known is None else ThreadExists(thread=write.thread)
+    if known is None:
+        return ThreadNotFound(thread=write.thread)
+    if isinstance(expect, Exact) and expect.version != known.row.version:
+        return VersionConflict(thread=write.thread, expected=expect.version, actual=known.row.version)
+    return None
+
+
+def _done_before(row: ThreadRow, name: str, mark: bytes | None) -> Asking[Committed | None]:
+    """The result of the first append with this idempotency key, if there was one."""
+    found = yield from ask(AskKey(row.key, name))
+    if found is None:
+        return None
+    if found.fingerprint != mark:
+        raise KeyReused(thread=row.id, key=name)
+    changes = yield from ask(AskChangesets(row.key, found.version - 1, found.version, 1))
+    return Committed(
+        thread=row.id, version=found.version, time=changes[0].time, hash=changes[0].hash, repeated=True
+    )
+
+
+def _created(write: Ready, setting: Setting, plan: Plan) -> Known:
+    owner = write.expect.owner if isinstance(write.expect, Absent) else None
+    known = Known(new_thread(write.thread, owner, setting), {})
+    plan.effects.append(AddThread(known.row))
+    return known
+
+
+def new_thread(id: str, owner: str | None, setting: Setting) -> ThreadRow:
+    """The row of a thread at version 0."""
+    owner = setting.scope.user if owner is None else owner
+    if setting.scope.user is not None and owner != setting.scope.user:
+        raise InvalidArgument(problem=f"User {setting.scope.user!r} cannot create a thread owned by {owner!r}.")
+    return ThreadRow(
+        key=setting.new_key(),
+        id=id,
+        owner=owner,
+        created=setting.now,
+        updated=setting.now,
+        version=0,
+        hash=chain.genesis(id, owner, setting.now, None),
+        counters=Counters(),
+    )
+
+
+def _advance(
+    prepared: Prepared, known: Known, setting: Setting, mark: bytes | None
+) -> Asking[tuple[Advance, Known]]:
+    """The rows of one more changeset."""
+    row, change = known.row, prepared.change
+    salts = setting.random(chain.SALT_BYTES * (len(prepared.bodies) + 1))
+    stands = yield from _stand(row, change)
+    items = tuple(
+        ItemRow(
+            log=item.log,
+            place=place,
+            version=row.version + 1,
+            meta=meta,
+            body=body,
+            salt=salts[at : at + chain.SALT_BYTES],
+            id=item.id,
+        )
+        for item, place, meta, body, at in zip(
+            change.items,
+            stands,
+            prepared.metas,
+            prepared.bodies,
+            range(chain.SALT_BYTES, len(salts), chain.SALT_BYTES),
+            strict=True,
+        )
+    )
+    written = ChangesetRow(
+        version=row.version + 1,
+        time=max(setting.now, row.updated),
+        envelope=envelope(change, _runs(items)),
+        content=prepared.content,
+        salt=salts[: chain.SALT_BYTES] if prepared.content is not None else None,
+        hash=b"",
+        counters=row.counters,
+    )
+    state = known.state
+    if prepared.content is not None and state is None:
+        state = yield from read_state(row, row.version)
+    return settle(
+        Known(row, state), written, items, change.cuts, prepared.said, name=change.key, fingerprint=mark
+    )
+
+
+def _stand(row: ThreadRow, change: Changeset) -> Asking[list[int]]:
+    """The place of each item of a changeset."""
+    ends = {log: size.end for log, size in row.counters.logs.items()}
+    found = []
+    for item in change.items:
+        if item.place:
+            yield from _check_free(row, item.log, item.place, ends.get(item.log, 0))
+            found.append(item.place)
+            continue
+        ends[item.log] = ends.get(item.log, 0) + 1
+        places.check_end(ends[item.log], row.id, item.log)
+        found.append(places.at(ends[item.log]))
+    return found
+
+
+def _check_free(row: ThreadRow, log: str, place: int, end: int) -> Asking[None]:
+    if not 0 < place < places.at(end + 1) or place % places.ROOM == 0:
+        raise InvalidArgument(problem=f"Place {place} of log {log!r} is not between two items of {row.id!r}.")
+    for segment in chain.segments_of(row):
+        taken = yield from ask(AskItems(segment.key, log, place - 1, place + 1, segment.upto, 1, backwards=False))
+        if taken:
+            raise LogFull(thread=row.id, log=log)
+
+
+def _runs(items: tuple[ItemRow, ...]) -> tuple[Run, ...]:
+    runs: list[Run] = []
+    for item in items:
+        last = runs[-1] if runs else None
+        if last and last.log == item.log and places.last_of(last.first, last.count + 1) == item.place:
+            runs[-1] = Run(last.log, last.first, last.count + 1)
+        else:
+            runs.append(Run(item.log, item.place, 1))
+    return tuple(runs)
+
+
+def settle(
+    known: Known,
+    written: ChangesetRow,
+    items: tuple[ItemRow, ...],
+    cuts: Sequence[Cut],
+    said: Content,
+    *,
+    name: str | None = None,
+    fingerprint: bytes | None = None,
+) -> tuple[Advance, Known]:
+    """A changeset in its place: state folded, counters moved, chained, anchored if it is time."""
+    row, state = known.row, known.state
+    if written.content is not None and state is not None:
+        state = apply(state if said.snapshot is None else said.snapshot, said.patches)
+    counters = count(row, items, cuts, len(written.content or b""))
+    anchor = None
+    if state is not None and counters.weight > max(MIN_ANCHOR, counters.size):
+        anchor = encode(state)
+        counters = msgspec.structs.replace(counters, weight=0, size=len(anchor))
+    in_order = sorted(items, key=lambda item: (item.log, item.place))
+    hash = chain.link(row.hash, written, in_order)
+    change = msgspec.structs.replace(written, hash=hash, counters=counters)
+    after = msgspec.structs.replace(
+        row, version=change.version, hash=hash, counters=counters, updated=change.time
+    )
+    if written.content is not None and state is not None:
+        after = _titled(after, state)
+    advance = Advance(
+        before=row,
+        after=after,
+        change=change,
+        items=items,
+        cuts=tuple(
+            CutRow(log=cut.log, first=cut.first, last=cut.last, version=change.version, count=cut.count)
+            for cut in cuts
+        ),
+        anchor=anchor,
+        name=name,
+        fingerprint=fingerprint,
+    )
+    return advance, Known(after, state)
+
+
+def count(row: ThreadRow, items: Sequence[ItemRow], cuts: Sequence[Cut], content: int) -> Counters:
+    """The counters after a changeset: its cuts first, then its items."""
+    logs, open = dict(row.counters.logs), row.counters.open
+    for cut in cuts:
+        size = logs.get(cut.log, LogSize())
+        if not 0 < cut.first <= cut.last < places.at(size.end + 1) or not 0 <= cut.count <= size.length:
+            raise InvalidArgument(problem=f"The cut {cut.first}–{cut.last} is not within log {cut.log!r} of {row.id!r}.")
+        logs[cut.log] = LogSize(size.end, size.length - cut.count, size.cuts + 1)
+        open = cut.open
+    open = open_after(open, map(meta_of, items), row.id)
+    for item in items:
+        size = logs.get(item.log, LogSize())
+        end = size.end if item.place % places.ROOM else item.place // places.ROOM
+        logs[item.log] = LogSize(end, size.length + 1, size.cuts)
+    weight = row.counters.weight + (content + ROW_WEIGHT if content else 0)
+    return Counters(logs=logs, open=open, weight=weight, size=row.counters.size)
+
+
+def _titled(row: ThreadRow, state: Document) -> ThreadRow:
+    about = state.get(ABOUT)
+    about = about if isinstance(about, dict) else {}
+    title, labels = about.get("title"), about.get("labels")
+    return msgspec.structs.replace(
+        row,
+        title=title if isinstance(title, str) else None,
+        labels=tuple(label for label in labels if isinstance(label, str)) if isinstance(labels, list) else (),
+    )
+
+
+# Records and jobs.
+
+
+def _record(write: Put | Drop | Require, plan: Plan) -> Asking[None]:
+    kind, id = (write.record.kind, write.record.id) if isinstance(write, Put) else (write.kind, write.id)
+    found = yield from ask(AskRecord(kind, id))
+    before = found.revision if found else 0
+    if write.expect is not None and write.expect != before:
+        raise RevisionConflict(kind=kind, id=id, expected=write.expect, actual=before)
+    if isinstance(write, Put):
+        record = msgspec.structs.replace(write.record, revision=before + 1)
+        plan.effects.append(SaveRecord(record=record, before=before))
+        plan.results.append(record)
+        return
+    if isinstance(write, Require):
+        plan.effects.append(CheckRecord(kind=kind, id=id, before=before))
+    elif found:
+        plan.effects.append(DropRecord(kind=kind, id=id, before=before))
+    plan.results.append(None)
+
+
+def _finish(write: Finish, plan: Plan) -> Asking[None]:
+    job = yield from ask(AskJob(write.job))
+    if job is None or job.token != write.token:
+        raise ClaimLost(job=write.job)
+    plan.effects.append(EndJob(id=write.job, token=write.token))
+    plan.results.append(None)
+
+
+# Whole threads.
+
+
+def plan_create(id: str, owner: str | None, setting: Setting) -> Asking[Plan]:
+    """A new thread at version 0."""
+    found = yield from ask(AskThread(id))
+    if found is not None:
+        raise ThreadExists(thread=id)
+    row = new_thread(id, owner, setting)
+    return Plan(effects=[AddThread(row)], results=[], known={id: Known(row, {})})
+
+
+def plan_fork(id: str, new_id: str, at: int | None, setting: Setting) -> Asking[Plan]:
+    """A new thread that stands on another's versions, without copying them."""
+    source = yield from read_thread(id)
+    taken = yield from ask(AskThread(new_id))
+    if taken is not None:
+        raise ThreadExists(thread=new_id)
+    version = check_version(source, at)
+    segments = tuple(
+        Segment(segment.key, upto, segment.id, segment.owner, segment.created)
+        for segment, after, upto in spans(source, version)
+        if upto > after or not after
+    )
+    hash, counters, _ = yield from read_mark(source, version)
+    key = setting.new_key()
+    own = Segment(key, version, new_id, source.owner, setting.now)
+    deep = len(segments) > MAX_DEPTH
+    row = ThreadRow(
+        key=key,
+        id=new_id,
+        owner=source.owner,
+        created=setting.now,
+        updated=setting.now,
+        version=version,
+        hash=chain.start_of(own, segments[-1], hash),
+        counters=counters,
+        segments=tuple(_moved(segment, key) for segment in segments) if deep else segments,
+        parent_key=None if deep else segments[-1].key,
+        title=source.title,
+        labels=source.labels,
+    )
+    copies: list[Effect] = [CopyLineage(key=key, owner=source.owner, segments=segments)] if deep else []
+    return Plan(effects=[AddThread(row), *copies], results=[], known={new_id: Known(row)})
+
+
+def _moved(segment: Segment, key: Key) -> Segment:
+    return Segment(key, segment.upto, segment.id, segment.owner, segment.created)
+
+
+def plan_delete(id: str) -> Asking[Plan]:
+    """The end of a thread; forks of it stay whole."""
+    row = yield from read_thread(id)
+    return Plan(effects=[DropThread(row=row)], results=[], known={id: None})
+
+
+def plan_restore(
+    row: ThreadRow, log: Sequence[tuple[ChangesetRow, tuple[ItemRow, ...]]], setting: Setting
+) -> Asking[Plan]:
+    """A thread as an archive holds it: the same versions, times, hashes and salts under a new key."""
+    found = yield from ask(AskThread(row.id))
+    if found is not None:
+        raise ThreadExists(thread=row.id)
+    key = setting.new_key()
+    segments = tuple(_moved(segment, key) for segment in row.segments)
+    start = msgspec.structs.replace(row, key=key, segments=segments, parent_key=None)
+    known, steps = restored(start, log)
+    return Plan(effects=[Restore(row=known.row, steps=steps)], results=[], known={row.id: known})
+
+
+def restored(
+    row: ThreadRow, log: Sequence[tuple[ChangesetRow, tuple[ItemRow, ...]]]
+) -> tuple[Known, tuple[Advance, ...]]:
+    """Every step of a thread's life, worked out again from its changesets."""
+    segments = chain.segments_of(row)
+    starts = {before.upto: (segment, before) for before, segment in pairwise(segments)}
+    hash = chain.start_of(segments[0], None, b"")
+    known = Known(msgspec.structs.replace(row, version=0, counters=Counters(), updated=row.created), {})
+    steps: list[Advance] = []
+    for version in range(len(log) + 1):
+        if version in starts:
+            hash = chain.start_of(starts[version][0], starts[version][1], hash)
+        known = Known(msgspec.structs.replace(known.row, hash=hash), known.state)
+        if version < len(log):
+            change, items = log[version]
+            about = envelope_of(change)
+            step, known = settle(known, change, items, about.cuts, content_of(change), name=about.key)
+            steps.append(step)
+            hash = known.row.hash
+    return known, tuple(steps)

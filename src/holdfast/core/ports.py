@@ -1,0 +1,63 @@
+"""What a store implements. It answers questions, applies effects and reports; it decides nothing."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from holdfast.core.planning import Plan, Setting
+from holdfast.core.rows import Asking
+from holdfast.core.values import Job, Limits, Scope
+
+T = TypeVar("T")
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store says about itself."""
+
+    store: str
+    format: int
+    healthy: bool
+    facts: dict[str, str | int | bool | None] = {}
+    problems: tuple[str, ...] = ()
+
+
+class Store(Protocol):
+    """Threads, records and jobs on one medium.
+
+    ``read`` answers the questions of a reading. ``change`` asks for a plan, answers its questions and
+    applies its effects, all or none; if something the plan assumed has changed, it asks for a new plan
+    with ``setting.fresh``. What it returns is durable.
+    """
+
+    name: str
+    limits: Limits
+
+    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+        """The result of a reading."""
+        ...
+
+    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+        """The plan that was applied.
+
+        Raises:
+            HoldfastError: What the plan raised, or what the medium said; nothing was changed then.
+            OutcomeUnknown: The medium broke off while committing.
+        """
+        ...
+
+    async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
+        """Jobs that are due, now held by a claim of their own for so long. Nobody else gets them."""
+        ...
+
+    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+        """Return once the thread may be past a version, or when the time is over."""
+        ...
+
+    async def report(self) -> Report:
+        """What the store says about its health."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what this store opened. Calls under way end first."""
+        ...

@@ -1,0 +1,265 @@
+"""Between values and rows: how items and changesets are written down and read back."""
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from holdfast.core.encoding import JSON, check_id, encode_checked
+from holdfast.core.errors import HoldfastError, InvalidValue, TooLarge
+from holdfast.core.ops import Document, Op
+from holdfast.core.rows import ChangesetRow, ItemRow
+from holdfast.core.values import Broken, Changeset, Cut, Item, Limits
+
+
+class Meta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What an item is, apart from what it says."""
+
+    role: str = ""
+    kind: str = "message"
+    id: str | None = None
+    format: str = "holdfast"
+    codec: str = "json"
+    run: str | None = None
+    step: int | None = None
+    visibility: str = "all"
+    call: str | None = None
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True):
+    """Where some of a changeset's items stand: so many from a place on, one after another."""
+
+    log: str
+    first: int
+    count: int
+
+
+class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a changeset is, apart from its content, and where its items stand."""
+
+    reason: str = "append"
+    run_id: str | None = None
+    parent_run_id: str | None = None
+    key: str | None = None
+    author: str | None = None
+    cuts: tuple[Cut, ...] = ()
+    items: tuple[Run, ...] = ()
+
+
+class Content(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a changeset says, its items apart."""
+
+    patches: tuple[Op, ...] = ()
+    snapshot: Document | None = None
+    state_actions: tuple[JSON, ...] = ()
+    run_meta: Document | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A changeset checked and encoded, before it is known where it will stand."""
+
+    change: Changeset
+    metas: tuple[bytes, ...]
+    bodies: tuple[bytes, ...]
+    content: bytes | None
+    said: Content
+
+
+_encoder = msgspec.json.Encoder(order="sorted")
+_meta_decoder = msgspec.json.Decoder(Meta)
+_envelope_decoder = msgspec.json.Decoder(Envelope)
+_content_decoder = msgspec.json.Decoder(Content)
+_no_content = Content()
+
+
+def prepare(change: Changeset, limits: Limits) -> Prepared:
+    """Check and encode all of a changeset that does not depend on where it will stand.
+
+    Raises:
+        InvalidValue: A part of it is not JSON.
+        InvalidId: An id or a name in it cannot be used.
+        TooLarge: A body, or all of it, is over the limit.
+    """
+    _check_names(change)
+    bodies = tuple(_body(item, index, limits) for index, item in enumerate(change.items))
+    content, said = _content(change)
+    size = sum(map(len, bodies)) + len(content or b"")
+    if size > limits.changeset:
+        raise TooLarge(what="changeset", size=size, limit=limits.changeset)
+    return Prepared(
+        change=change,
+        metas=tuple(map(_meta, change.items)),
+        bodies=bodies,
+        content=content,
+        said=said,
+    )
+
+
+def _check_names(change: Changeset) -> None:
+    named = [
+        ("reason", change.reason),
+        ("run id", change.run_id),
+        ("parent run id", change.parent_run_id),
+        ("idempotency key", change.key),
+        ("author", change.author),
+    ]
+    for item in change.items:
+        named += [("log name", item.log), ("item format", item.format), ("item codec", item.codec)]
+        named += [("item id", item.id), ("item run", item.run), ("call id", item.call)]
+        named += [("item kind", item.kind), ("item visibility", item.visibility), ("item role", item.role or None)]
+    for what, name in named:
+        if name is not None:
+            check_id(name, what)
+
+
+def _body(item: Item, index: int, limits: Limits) -> bytes:
+    if item.codec == "json":
+        body, _ = encode_checked(item.body, f"items[{index}].body")
+    elif isinstance(item.body, bytes):
+        body = item.body
+    else:
+        kind = type(item.body).__name__
+        raise InvalidValue(path=f"items[{index}].body", problem=f"codec {item.codec!r} takes bytes, not {kind}")
+    if len(body) > limits.body:
+        raise TooLarge(what=f"body of item {index}", size=len(body), limit=limits.body)
+    return body
+
+
+def _meta(item: Item) -> bytes:
+    return _encoder.encode(
+        Meta(
+            role=item.role,
+            kind=item.kind,
+            id=item.id,
+            format=item.format,
+            codec=item.codec,
+            run=item.run,
+            step=item.step,
+            visibility=item.visibility,
+            call=item.call,
+        )
+    )
+
+
+def _content(change: Changeset) -> tuple[bytes | None, Content]:
+    """The encoded content and a copy of it that nobody else holds."""
+    said = Content(
+        patches=change.patches,
+        snapshot=change.snapshot,
+        state_actions=change.state_actions,
+        run_meta=change.run_meta,
+    )
+    if said == _no_content:
+        return None, _no_content
+    try:
+        data = _encoder.encode(said)
+        copy = _content_decoder.decode(data)
+        if copy == said:
+            return data, copy
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        _name_the_fault(change)
+        raise InvalidValue(path="changeset", problem=str(error)) from error
+    _name_the_fault(change)
+    raise InvalidValue(path="changeset", problem="it does not survive JSON")
+
+
+def _name_the_fault(change: Changeset) -> None:
+    """Raise for the part of a changeset that is not JSON."""
+    for index, op in enumerate(change.patches):
+        fields: tuple[str, ...] = op.__struct_fields__
+        for field in fields:
+            value: Any = getattr(op, field)
+            encode_checked(list(value) if field == "path" else value, f"patches[{index}].{field}")
+    if change.snapshot is not None:
+        encode_checked(change.snapshot, "snapshot")
+    encode_checked(list(change.state_actions), "state_actions")
+    if change.run_meta is not None:
+        encode_checked(change.run_meta, "run_meta")
+
+
+def envelope(change: Changeset, runs: tuple[Run, ...]) -> bytes:
+    """A changeset's envelope, encoded."""
+    return _encoder.encode(
+        Envelope(
+            reason=change.reason,
+            run_id=change.run_id,
+            parent_run_id=change.parent_run_id,
+            key=change.key,
+            author=change.author,
+            cuts=change.cuts,
+            items=runs,
+        )
+    )
+
+
+def fingerprint(prepared: Prepared) -> bytes:
+    """What two requests with one idempotency key must have in common."""
+    change = prepared.change
+    about = [change.reason, change.run_id, change.parent_run_id, change.author, change.cuts]
+    places = [[item.log, item.place] for item in change.items]
+    parts = [_encoder.encode([about, places]), prepared.content or b"", *prepared.metas, *prepared.bodies]
+    return sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).digest()
+
+
+def meta_of(row: ItemRow) -> Meta:
+    """What an item row is."""
+    return _meta_decoder.decode(row.meta)
+
+
+def item_of(row: ItemRow, time: int = 0) -> Item | Broken:
+    """The item behind a row, or what is wrong with it."""
+    try:
+        meta = _meta_decoder.decode(row.meta)
+        if row.body is None:
+            raise InvalidValue(path="body", problem="it was erased")
+        body = msgspec.json.decode(row.body) if meta.codec == "json" else row.body
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, HoldfastError) as error:
+        return Broken(log=row.log, place=row.place, version=row.version, problem=str(error))
+    return Item(
+        body=body,
+        role=meta.role,
+        kind=meta.kind,
+        id=meta.id,
+        log=row.log,
+        format=meta.format,
+        codec=meta.codec,
+        run=meta.run,
+        step=meta.step,
+        visibility=meta.visibility,
+        call=meta.call,
+        place=row.place,
+        version=row.version,
+        time=time,
+    )
+
+
+def content_of(row: ChangesetRow) -> Content:
+    """What a changeset row says; nothing if it was erased."""
+    return _content_decoder.decode(row.content) if row.content is not None else _no_content
+
+
+def envelope_of(row: ChangesetRow) -> Envelope:
+    """What a changeset row is."""
+    return _envelope_decoder.decode(row.envelope)
+
+
+def changeset_of(row: ChangesetRow, items: tuple[Item, ...]) -> Changeset:
+    """The changeset behind a row and its items."""
+    envelope, said = envelope_of(row), content_of(row)
+    return Changeset(
+        items=items,
+        patches=said.patches,
+        cuts=envelope.cuts,
+        snapshot=said.snapshot,
+        state_actions=said.state_actions,
+        reason=envelope.reason,
+        run_id=envelope.run_id,
+        parent_run_id=envelope.parent_run_id,
+        run_meta=said.run_meta,
+        key=envelope.key,
+        author=envelope.author,
+        version=row.version,
+        time=row.time,
+        hash=row.hash,
+        erased=row.erased is not None,
+    )

@@ -1,0 +1,66 @@
+"""From a URL to a database. The only module that names a backend."""
+
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from holdfast.core.errors import MissingExtra, UnknownUrl
+from holdfast.core.ports import Store
+from holdfast.core.values import Limits
+from holdfast.threads.database import Database
+
+
+class Opening:
+    """A database about to be opened: ``async with`` it, or ``await`` it and close it yourself."""
+
+    def __init__(self, url: str, limits: Limits | None) -> None:
+        self._url = url
+        self._limits = limits
+        self._database: Database | None = None
+
+    def __await__(self) -> Generator[Any, None, Database]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Database:
+        self._database = await self._open()
+        return self._database
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._database is not None:
+            await self._database.close()
+
+    async def _open(self) -> Database:
+        return Database(await open_store(self._url, limits=self._limits), owned=True)
+
+
+def open(url: str, *, limits: Limits | None = None) -> Opening:
+    """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``."""
+    return Opening(url, limits)
+
+
+async def open_store(url: str, *, limits: Limits | None = None) -> Store:
+    """The store at a URL.
+
+    Raises:
+        UnknownUrl: No store answers to it.
+        MissingExtra: Its driver is not installed.
+    """
+    scheme = url.partition(":")[0]
+    if scheme == "memory":
+        from holdfast.stores.memory import MemoryStore
+
+        return MemoryStore(limits=limits)
+    if scheme == "sqlite" and url.startswith("sqlite:///"):
+        from holdfast.stores.sqlite.store import SqliteStore
+
+        return await SqliteStore.open(unquote(urlsplit(url).path[1:]), limits=limits)
+    if scheme in ("postgresql", "postgres"):
+        try:
+            from holdfast.stores.postgres.store import PostgresStore
+        except ImportError as error:
+            raise MissingExtra(extra="postgres", package="psycopg") from error
+        return await PostgresStore.open(url, limits=limits)
+    raise UnknownUrl(url=url)

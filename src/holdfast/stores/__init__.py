@@ -1,0 +1,1 @@
+"""Where threads are kept: in memory, in an SQLite file, in PostgreSQL."""

@@ -1,0 +1,454 @@
+"""A disk that loses power: an SQLite VFS whose writes are volatile until synced."""
+
+# ruff: noqa: N802 - methods that begin with x are named by SQLite.
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeAlias
+
+import apsw
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Mode: TypeAlias = Literal["lose", "torn", "keep"]
+Kind: TypeAlias = Literal["stop", "eio", "enospc"]
+Operation: TypeAlias = Literal["open", "create", "write", "truncate", "sync", "delete"]
+Image: TypeAlias = dict[str, bytes]
+"""What a disk holds: path to content. A file that does not exist has no entry."""
+
+POWER_LOST: Final = 86
+"""The exit code of a process that was stopped by a fault."""
+FOREVER: Final = sys.maxsize
+"""``until`` of a fault that never ends."""
+SECTOR: Final = 512
+"""How many bytes a power loss keeps or drops together."""
+
+_JOURNALS: Final = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | apsw.SQLITE_OPEN_WAL
+_DURABLE: Final = _JOURNALS | apsw.SQLITE_OPEN_MAIN_DB
+_EIO: Final[Mapping[Operation, int]] = {
+    "write": apsw.SQLITE_IOERR_WRITE,
+    "truncate": apsw.SQLITE_IOERR_TRUNCATE,
+    "sync": apsw.SQLITE_IOERR_FSYNC,
+    "delete": apsw.SQLITE_IOERR_DELETE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong, and when.
+
+    ``at`` is the point, counted from 1, at which it happens; ``until`` the last point
+    at which it still does (``at`` if not given, so once). A ``stop`` loses power while
+    that point is under way: of what was not synced, ``mode`` "lose" keeps nothing,
+    "torn" a random part drawn from ``seed``, "keep" everything done before the point,
+    as when only the process is killed.
+    """
+
+    kind: Kind
+    _: KW_ONLY
+    at: int
+    until: int | None = None
+    mode: Mode = "lose"
+    seed: int = 0
+
+    def happens_at(self, point: int) -> bool:
+        """Whether it happens at this point."""
+        return self.at <= point <= (self.at if self.until is None else self.until)
+
+
+class Step(NamedTuple):
+    """One thing SQLite asked of the disk.
+
+    ``offset`` is the new size of a truncate; ``data`` what a write left on the disk,
+    or what a file held when it was opened. ``directory`` says that the directory was
+    synced too. ``error`` is the SQLite code it failed with, or zero.
+    """
+
+    point: int
+    operation: Operation
+    inode: int
+    path: str
+    offset: int = 0
+    data: bytes = b""
+    directory: bool = False
+    error: int = 0
+
+    @property
+    def suffix(self) -> str:
+        """Which of a database's files it was: ``-wal``, ``-journal``, or nothing."""
+        return next((s for s in ("-wal", "-journal") if self.path.endswith(s)), "")
+
+    def __str__(self) -> str:
+        text = f"{self.point} {self.operation} {self.suffix or 'db'} {self.offset}+{len(self.data)}"
+        return f"{text} failed {self.error}" if self.error else text
+
+
+@dataclass(slots=True)
+class Inode:
+    """A file's bytes: as read now, as they survive, and the changes in between."""
+
+    live: bytearray
+    durable: bytearray
+    pending: list[tuple[int, bytes | None]] = field(default_factory=list)
+
+    def change(self, offset: int, data: bytes | None) -> None:
+        """Write data at the offset; without data, make the offset the size."""
+        _overlay(self.live, offset, data)
+        self.pending.append((offset, data))
+
+    def sync(self) -> None:
+        """Make every change durable."""
+        for offset, data in self.pending:
+            _overlay(self.durable, offset, data)
+        self.pending.clear()
+
+    def torn(self, rng: random.Random, share: float) -> bytes:
+        """The durable bytes and about this share of the changes, the last one cut.
+
+        Where a file grew and the data was lost there is garbage, as SQLite expects of
+        a disk that is not a safe appender.
+        """
+        pieces = [
+            piece for offset, data in self.pending for piece in _sectors(offset, data) if rng.random() < share
+        ]
+        if pieces and (cut := pieces[-1][1]):
+            pieces[-1] = (pieces[-1][0], cut[: rng.randrange(1, len(cut) + 1)])
+        image = bytearray(self.durable)
+        for offset, data in pieces:
+            if data is not None:
+                image.extend(rng.randbytes(max(0, offset - len(image))))
+            _overlay(image, offset, data)
+        return bytes(image)
+
+
+class Contents:
+    """What a disk's files and directories hold, in its cache and without it."""
+
+    def __init__(self) -> None:
+        self.inodes: list[Inode] = []
+        self.live: dict[str, int] = {}
+        self.durable: dict[str, int] = {}
+
+    def apply(self, step: Step) -> None:
+        """Let the step happen, in the cache or down to the disk as it says."""
+        match step.operation:
+            case "write" if step.data:
+                self.inodes[step.inode].change(step.offset, step.data)
+            case "sync":
+                self._sync(step)
+            case "truncate" if not step.error:
+                self.inodes[step.inode].change(step.offset, None)
+            case "delete" if not step.error:
+                self._delete(step)
+            case "open" | "create":
+                self._add(step)
+
+    def survivors(self, mode: Mode, rng: random.Random) -> Image:
+        """The files that are there after the power was lost."""
+        if mode == "keep":
+            return {path: bytes(self.inodes[i].live) for path, i in self.live.items()}
+        if mode == "lose":
+            return {path: bytes(self.inodes[i].durable) for path, i in self.durable.items()}
+        share = rng.random()
+        names: dict[str, int | None] = dict(self.durable)
+        for path in self._unsynced_names():
+            if rng.random() < share:
+                names[path] = self.live.get(path)
+        return {path: self.inodes[i].torn(rng, share) for path, i in names.items() if i is not None}
+
+    def paths(self) -> set[str]:
+        """Every file that is there now or would be after losing power."""
+        return self.live.keys() | self.durable.keys()
+
+    def _add(self, step: Step) -> None:
+        self.inodes.append(Inode(bytearray(step.data), bytearray(step.data)))
+        self.live[step.path] = step.inode
+        if step.operation == "open":
+            self.durable[step.path] = step.inode
+
+    def _sync(self, step: Step) -> None:
+        inode = self.inodes[step.inode]
+        if step.error:
+            # Linux marks pages clean after a failed fsync: they are still read, but
+            # no later sync writes them.
+            inode.pending.clear()
+            return
+        inode.sync()
+        if step.directory:
+            self._sync_directory(step.path)
+
+    def _delete(self, step: Step) -> None:
+        del self.live[step.path]
+        if step.directory:
+            self._sync_directory(step.path)
+
+    def _sync_directory(self, path: str) -> None:
+        directory = Path(path).parent
+        for name in self._unsynced_names():
+            if Path(name).parent != directory:
+                continue
+            if name in self.live:
+                self.durable[name] = self.live[name]
+            else:
+                del self.durable[name]
+
+    def _unsynced_names(self) -> list[str]:
+        return sorted(path for path in self.paths() if self.live.get(path) != self.durable.get(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Everything that happened to a disk, from which any power loss can be replayed.
+
+    The disk's state at a point depends on nothing but the steps before it, so the
+    images are those that a process stopped there would have left, whatever threads
+    took part. To know what must have survived, note ``disk.points`` when a commit is
+    acknowledged: it must be in the image of every later point.
+    """
+
+    steps: tuple[Step, ...]
+
+    @property
+    def points(self) -> int:
+        """How many points there are; losing power after the last is one more."""
+        return self.steps[-1].point if self.steps else 0
+
+    def image_at(self, point: int, mode: Mode = "lose", seed: int = 0) -> Image:
+        """What is left when the power is lost while this point is under way."""
+        contents = Contents()
+        for step in self.steps:
+            if step.point == point:
+                return _after_power_loss(contents, step, mode, seed)
+            contents.apply(step)
+        return contents.survivors(mode, random.Random(f"{seed}/{point}"))
+
+
+class FaultyDisk(apsw.VFS):
+    """A disk with a volatile cache, over real files, for one process.
+
+    Open connections with ``vfs=disk.name``. Every write, truncate, sync and delete of
+    a database, journal or WAL is a point. What is written can be read at once, by all
+    connections, but survives only when its file is synced, and a file's creation or
+    deletion only when its directory is. Nothing is really synced, so it is fast. All
+    bytes written are kept, in the trace.
+
+    To stop a workload at every point, run it once to learn ``disk.points``; then, for
+    each, in a child process, on a new directory::
+
+        disk.arm(Fault("stop", at=point))
+        for n in range(200):
+            commit(n)                               # through apsw, vfs=disk.name
+            os.write(acknowledged, n.to_bytes(4))   # a pipe, never a file on the disk
+
+    The child exits with ``POWER_LOST`` and the files in its directory are those that
+    survived. Open them in a new process without this VFS: what was read from the pipe
+    must be there. Exiting skips Python's own buffers, hence ``os.write``.
+
+    Errors are raised from SQLite's calls into the disk, and apsw passes them on even
+    where SQLite itself would not, as when the checkpoint after a commit fails.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "")
+        self.name = name
+        self.points = 0
+        self.steps: list[Step] = []
+        self.lock = threading.Lock()
+        self._contents = Contents()
+        self._faults: tuple[Fault, ...] = ()
+
+    def arm(self, *faults: Fault) -> None:
+        """Have these faults happen, and no others."""
+        with self.lock:
+            self._faults = faults
+
+    def trace(self) -> Trace:
+        """What has happened so far."""
+        with self.lock:
+            return Trace(tuple(self.steps))
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
+        """Open a file; one that SQLite never recovers from is left to the real disk."""
+        if name is None or not flags[0] & _DURABLE:
+            return apsw.VFSFile("", name, flags)
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        with self.lock:
+            existed = Path(path).exists()
+            file = DiskFile(self, name, path, flags)
+            file.inode = self._contents.live.get(path, -1)
+            if file.inode < 0:
+                file.inode = self._add(path, file.content() if existed else None)
+        return file
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: FBT001
+        """Delete a file; durably if the directory is synced with it."""
+        with self.lock:
+            inode = self._contents.live.get(filename)
+            if inode is None and Path(filename).exists():
+                inode = self._add(filename, Path(filename).read_bytes())
+            if inode is None:
+                super().xDelete(filename, syncdir=False)
+                return
+            step = self.admit("delete", inode, filename, directory=syncdir)
+            if not step.error:
+                super().xDelete(filename, syncdir=False)
+            self.settle(step)
+
+    def admit(
+        self,
+        operation: Operation,
+        inode: int,
+        path: str,
+        offset: int = 0,
+        data: bytes = b"",
+        *,
+        directory: bool = False,
+    ) -> Step:
+        """The step as far as the disk will take it. The caller holds the lock."""
+        self.points += 1
+        step = Step(self.points, operation, inode, path, offset, data, directory)
+        for fault in self._faults:
+            if fault.happens_at(self.points):
+                return self._meet(fault, step)
+        return step
+
+    def settle(self, step: Step) -> None:
+        """Record a step that was done, and raise if it failed."""
+        self._contents.apply(step)
+        self.steps.append(step)
+        if step.error:
+            error = apsw.exception_for(step.error)
+            error.args = (f"injected: {step}",)
+            raise error
+
+    def _add(self, path: str, content: bytes | None) -> int:
+        inode = len(self._contents.inodes)
+        operation: Operation = "create" if content is None else "open"
+        self.settle(Step(self.points, operation, inode, path, data=content or b""))
+        return inode
+
+    def _meet(self, fault: Fault, step: Step) -> Step:
+        if fault.kind == "stop":
+            self._lose_power(fault, step)
+        if fault.kind == "eio":
+            return step._replace(error=_EIO[step.operation], data=b"")
+        if step.operation == "delete":
+            return step
+        half = step.data[: len(step.data) // 2]
+        return step._replace(error=apsw.SQLITE_FULL, data=half)
+
+    def _lose_power(self, fault: Fault, step: Step) -> NoReturn:
+        code = POWER_LOST
+        try:
+            if fault.mode != "keep":
+                paths = self._contents.paths()
+                _rewrite(paths, _after_power_loss(self._contents, step, fault.mode, fault.seed))
+        except OSError:
+            traceback.print_exc()
+            code = 1
+        os._exit(code)
+
+
+class DiskFile(apsw.VFSFile):
+    """An open file of a faulty disk; reads, locks and shared memory are the real ones."""
+
+    def __init__(
+        self,
+        disk: FaultyDisk,
+        name: str | apsw.URIFilename,
+        path: str,
+        flags: list[int],
+    ) -> None:
+        super().__init__("", name, flags)
+        self.inode = -1
+        self._disk = disk
+        self._path = path
+        # As the unix VFS does: the first sync of a journal syncs its directory too.
+        self._syncs_directory = bool(flags[0] & apsw.SQLITE_OPEN_CREATE and flags[0] & _JOURNALS)
+
+    def content(self) -> bytes:
+        """All of it, read without a second descriptor: closing one drops the locks."""
+        size = self.xFileSize()
+        return self.xRead(size, 0) if size else b""
+
+    def xWrite(self, data: Buffer, offset: int) -> None:
+        """Write to the cache."""
+        disk = self._disk
+        with disk.lock:
+            step = disk.admit("write", self.inode, self._path, offset, bytes(data))
+            if step.data:
+                super().xWrite(step.data, offset)
+            disk.settle(step)
+
+    def xTruncate(self, newsize: int) -> None:
+        """Change the size in the cache."""
+        disk = self._disk
+        with disk.lock:
+            step = disk.admit("truncate", self.inode, self._path, newsize)
+            if not step.error:
+                super().xTruncate(newsize)
+            disk.settle(step)
+
+    def xSync(self, flags: int) -> None:
+        """Make what was written durable in the model; the real disk is left alone."""
+        disk = self._disk
+        with disk.lock:
+            step = disk.admit("sync", self.inode, self._path, directory=self._syncs_directory)
+            disk.settle(step)
+            self._syncs_directory = False
+
+    def xFileControl(self, op: int, ptr: int) -> bool:
+        """Pass on everything but the size hint, which grows the file unseen."""
+        return op != apsw.SQLITE_FCNTL_SIZE_HINT and super().xFileControl(op, ptr)
+
+
+def write_image(image: Image, directory: Path) -> None:
+    """Put the files of an image into a directory, under their own names."""
+    for path, data in image.items():
+        (directory / Path(path).name).write_bytes(data)
+
+
+def _after_power_loss(contents: Contents, step: Step, mode: Mode, seed: int) -> Image:
+    """What is left when the power goes while this step is under way."""
+    if mode == "torn" and step.operation != "sync":
+        contents.apply(step._replace(directory=False))
+    return contents.survivors(mode, random.Random(f"{seed}/{step.point}"))
+
+
+def _rewrite(paths: set[str], image: Image) -> None:
+    for path in paths | image.keys():
+        Path(path + "-shm").unlink(missing_ok=True)
+        if path in image:
+            Path(path).write_bytes(image[path])
+        else:
+            Path(path).unlink(missing_ok=True)
+
+
+def _overlay(target: bytearray, offset: int, data: bytes | None) -> None:
+    if offset > len(target):
+        target.extend(bytes(offset - len(target)))
+    if data is None:
+        del target[offset:]
+    else:
+        target[offset : offset + len(data)] = data
+
+
+def _sectors(offset: int, data: bytes | None) -> Iterator[tuple[int, bytes | None]]:
+    """A write cut at the disk's sector bounds; a change of size in one piece."""
+    if data is None:
+        yield offset, None
+        return
+    start = 0
+    while start < len(data):
+        end = min(len(data), start + SECTOR - (offset + start) % SECTOR)
+        yield offset + start, data[start:end]
+        start = end

@@ -1,0 +1,1 @@
+"""The API over any store: a database of threads, a thread, its logs, records, jobs and search."""

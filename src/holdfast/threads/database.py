@@ -1,0 +1,156 @@
+"""A database: the threads, records and jobs of one tenant, for one user or for all of them."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from holdfast.core import planning
+from holdfast.core.encoding import check_id, encode_checked
+from holdfast.core.errors import InvalidArgument, ThreadExists
+from holdfast.core.planning import Ready
+from holdfast.core.ports import Report, Store
+from holdfast.core.reading import parent_of
+from holdfast.core.rows import Asking, AskThreads, ThreadRow, ask
+from holdfast.core.stored import prepare
+from holdfast.core.values import AppendTo, Enqueue, Found, Limits, Page, Put, Result, Scope, Summary, Write
+from holdfast.threads.jobs import Jobs
+from holdfast.threads.records import Records
+from holdfast.threads.search import search_words
+from holdfast.threads.thread import Thread
+
+
+class Database:
+    """Threads, records and jobs, as one tenant and user see them.
+
+    Closing it closes the store only if it was opened with it.
+    """
+
+    def __init__(self, store: Store, scope: Scope | None = None, *, owned: bool = False) -> None:
+        self.store = store
+        self._scope = scope or Scope()
+        self._owned = owned
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def records(self) -> Records:
+        """Small documents beside the threads."""
+        return Records(self.store, self._scope)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Work to be done later."""
+        return Jobs(self.store, self._scope)
+
+    def scope(self, *, tenant: str, user: str | None = None) -> "Database":
+        """The same store for another tenant, or for one user of it."""
+        check_id(tenant, "tenant")
+        if user is not None:
+            check_id(user, "user")
+        return Database(self.store, Scope(tenant=tenant, user=user))
+
+    def thread(self, id: str) -> Thread:
+        """A thread by its id; whether it exists shows when it is used."""
+        return Thread(self.store, self._scope, check_id(id, "thread id"))
+
+    async def create(self, id: str, *, owner: str | None = None, exist_ok: bool = False) -> Thread:
+        """A new thread at version 0.
+
+        Raises:
+            ThreadExists: The id is taken, and ``exist_ok`` is not set.
+        """
+        thread = self.thread(id)
+        if owner is not None:
+            check_id(owner, "owner")
+        try:
+            await self.store.change(self._scope, lambda setting: planning.plan_create(id, owner, setting))
+        except ThreadExists:
+            if not exist_ok:
+                raise
+            await thread.head()  # somebody else's thread of that id is not there for us
+        return thread
+
+    async def threads(self, *, owner: str | None = None, limit: int = 50, after: str | None = None) -> Page:
+        """Some threads, the newest first; ``after`` is the cursor that the page before ended with."""
+        return await self.store.read(self._scope, _listed(owner, limit, after))
+
+    async def commit(self, writes: Sequence[Write]) -> list[Result]:
+        """Commit every write, or none, and give back what each came to.
+
+        Raises:
+            VersionConflict: A thread is not where ``expect`` says.
+            RevisionConflict: A record is not where ``expect`` says.
+            ClaimLost: A job to finish belongs to somebody else.
+        """
+        ready = [made_ready(write, self.store.limits) for write in writes]
+        plan = await self.store.change(self._scope, lambda setting: planning.plan_commit(ready, setting))
+        return plan.results
+
+    async def search(self, query: str, *, owner: str | None = None, limit: int = 20) -> list[Found]:
+        """Visible items that hold all of the words, the best first."""
+        return await search_words(self.store, self._scope, query, owner=owner, limit=limit)
+
+    async def report(self) -> Report:
+        """What the store says about its health."""
+        return await self.store.report()
+
+    async def close(self) -> None:
+        """Close the store, if this database opened it."""
+        if self._owned:
+            await self.store.close()
+
+
+def made_ready(write: Write, limits: Limits) -> Write | Ready:
+    """A write checked and encoded as far as can be without the store."""
+    match write:
+        case AppendTo():
+            check_id(write.thread, "thread id")
+            return Ready(thread=write.thread, prepared=prepare(write.change, limits), expect=write.expect)
+        case Put():
+            record = write.record
+            names = [("kind", record.kind), ("record id", record.id), *(("tag", tag) for tag in record.tags)]
+            for what, name in names:
+                check_id(name, what)
+            encode_checked(record.body, "record.body")
+        case Enqueue():
+            check_id(write.job.id, "job id")
+            check_id(write.job.kind, "job kind")
+            encode_checked(write.job.body, "job.body")
+    return write
+
+
+def _listed(owner: str | None, limit: int, after: str | None) -> Asking[Page]:
+    rows = yield from ask(AskThreads(owner, _parse_cursor(after), limit + 1))
+    more = rows[limit - 1] if len(rows) > limit else None
+    return Page(
+        threads=tuple(map(_summary, rows[:limit])), next=f"{more.created}:{more.id}" if more else None
+    )
+
+
+def _parse_cursor(cursor: str | None) -> tuple[int, str] | None:
+    if cursor is None:
+        return None
+    created, _, id = cursor.partition(":")
+    if not created.isdigit():
+        raise InvalidArgument(problem=f"{cursor!r} is not a cursor of a page of threads.")
+    return int(created), id
+
+
+def _summary(row: ThreadRow) -> Summary:
+    return Summary(
+        id=row.id,
+        owner=row.owner,
+        version=row.version,
+        created=row.created,
+        updated=row.updated,
+        title=row.title,
+        labels=row.labels,
+        parent=parent_of(row),
+        items=sum(size.length for size in row.counters.logs.values()),
+    )

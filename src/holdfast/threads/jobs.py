@@ -1,0 +1,83 @@
+"""Jobs: work to be done later, leased, retried with back-off, kept in sight when given up."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core import jobs as rules
+from holdfast.core import planning
+from holdfast.core.encoding import encode_checked
+from holdfast.core.errors import ClaimLost
+from holdfast.core.planning import Plan, Setting
+from holdfast.core.ports import Store
+from holdfast.core.rows import Asking, AskJob, AskJobs, MoveJob, ask
+from holdfast.core.values import Enqueue, Finish, Job, Scope
+
+Move: TypeAlias = Callable[[Job, int], Job]
+"""How a job changes at a time."""
+
+
+class Jobs:
+    """The jobs of one tenant."""
+
+    def __init__(self, store: Store, scope: Scope) -> None:
+        self._store = store
+        self._scope = scope
+
+    async def enqueue(self, job: Job) -> None:
+        """Add a job, unless one with its key is waiting or running."""
+        encode_checked(job.body, "job.body")
+        write = Enqueue(job=job)
+        await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))
+
+    async def claim(self, kinds: Sequence[str], *, limit: int = 1, lease_ms: int = 30_000) -> list[Job]:
+        """Jobs that are due, held for so long; nobody else gets them meanwhile."""
+        return await self._store.claim(self._scope, kinds, limit, lease_ms)
+
+    async def extend(self, job: Job, *, lease_ms: int = 30_000) -> Job:
+        """Hold a claimed job for longer.
+
+        Raises:
+            ClaimLost: The lease ran out and somebody else has it.
+        """
+
+        def longer(found: Job, now: int) -> Job:
+            return msgspec.structs.replace(found, until=now + lease_ms)
+
+        return await self._move(job, longer)
+
+    async def finish(self, job: Job) -> None:
+        """End a claimed job.
+
+        Raises:
+            ClaimLost: The lease ran out and somebody else has it.
+        """
+        write = Finish(job=job.id, token=job.token or "")
+        await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))
+
+    async def fail(self, job: Job, problem: str) -> Job:
+        """Give a claimed job back: it waits for its next attempt, or is dead after the last.
+
+        Raises:
+            ClaimLost: The lease ran out and somebody else has it.
+        """
+        return await self._move(job, lambda found, now: rules.failed(found, problem, now))
+
+    async def list(self, *, status: str | None = None, limit: int = 100) -> list[Job]:
+        """Jobs of a status, or all, by the time they are due."""
+        return await self._store.read(self._scope, ask(AskJobs(status, limit)))
+
+    async def _move(self, job: Job, change: Move) -> Job:
+        plan = await self._store.change(self._scope, lambda setting: _plan_move(job, change, setting))
+        moved = plan.results[0]
+        assert isinstance(moved, Job)
+        return moved
+
+
+def _plan_move(job: Job, change: Move, setting: Setting) -> Asking[Plan]:
+    found = yield from ask(AskJob(job.id))
+    if found is None or found.token is None or found.token != job.token:
+        raise ClaimLost(job=job.id)
+    moved = change(found, setting.now)
+    return Plan(effects=[MoveJob(job=moved, token=job.token)], results=[moved], known={})

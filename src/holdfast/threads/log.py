@@ -1,0 +1,85 @@
+"""Taking from a log: pop its tail, clear it, compact it. Each is a changeset; the past stays readable."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core import pairing, places
+from holdfast.core.errors import InvalidArgument, TranscriptBroken, VersionConflict
+from holdfast.core.values import Changeset, Committed, Cut, Exact, Head, Item, LogSize
+
+if TYPE_CHECKING:
+    from holdfast.threads.thread import Thread
+
+
+class Log:
+    """One log of a thread."""
+
+    def __init__(self, thread: "Thread", name: str) -> None:
+        self._thread = thread
+        self._name = name
+
+    async def pop(self) -> Item | None:
+        """Take away the newest visible item and give it back; None if there is none."""
+        while True:
+            head = await self._thread.head()
+            tail = await self._thread.items(last=1, at=head.version, log=self._name)
+            if not tail:
+                return None
+            cut = Cut(
+                log=self._name,
+                first=tail[0].place,
+                last=tail[0].place,
+                count=1,
+                open=pairing.open_before(head.counters.open, tail.items),
+            )
+            if await self._cut(head, Changeset(cuts=(cut,), reason="Pop")):
+                item: Item = tail[0]
+                return item
+
+    async def clear(self) -> Committed | None:
+        """End every visible item; None if there is none."""
+        while True:
+            head = await self._thread.head()
+            size = head.counters.logs.get(self._name, LogSize())
+            if not size.length:
+                return None
+            cut = Cut(log=self._name, first=1, last=places.at(size.end), count=size.length)
+            if done := await self._cut(head, Changeset(cuts=(cut,), reason="Clear")):
+                return done
+
+    async def compact(self, summary: Sequence[Item], *, keep: int) -> Committed:
+        """Put a summary in place of all visible items but the last few, in one changeset.
+
+        Raises:
+            InvalidArgument: There is nothing to compact.
+            TranscriptBroken: A tool call among them is still open.
+            VersionConflict: Somebody wrote meanwhile; the summary may be out of date.
+        """
+        head = await self._thread.head()
+        items = await self._thread.items(at=head.version, log=self._name)
+        ended = items[: len(items) - keep]
+        if not ended:
+            raise InvalidArgument(problem=f"Log {self._name!r} has {len(items)} items; there is nothing to compact.")
+        still = next((item.call for item in ended if item.call in head.counters.open), None)
+        if still is not None:
+            raise TranscriptBroken(thread=self._thread.id, call=still, problem="compaction would end an open call")
+        cut = Cut(
+            log=self._name, first=1, last=ended[-1].place, count=len(ended), open=head.counters.open
+        )
+        stands = places.between(ended[-1].place, len(summary), self._thread.id, self._name)
+        moved = tuple(
+            msgspec.structs.replace(item, log=self._name, place=place)
+            for item, place in zip(summary, stands, strict=True)
+        )
+        return await self._thread.append(
+            Changeset(items=moved, cuts=(cut,), reason="Compact"), expect=Exact(head.version)
+        )
+
+    async def _cut(self, head: Head, change: Changeset) -> Committed | None:
+        """The cut, committed; None if the thread has moved on meanwhile."""
+        try:
+            return await self._thread.append(change, expect=Exact(head.version))
+        except VersionConflict:
+            return None

@@ -1,0 +1,51 @@
+"""Records: small documents with a revision, found by kind, tag and order."""
+
+from collections.abc import Sequence
+
+from holdfast.core import planning
+from holdfast.core.encoding import encode_checked
+from holdfast.core.errors import RecordNotFound
+from holdfast.core.ports import Store
+from holdfast.core.rows import AskRecord, AskRecords, ask
+from holdfast.core.values import Drop, Put, Record, RecordQuery, Scope
+
+
+class Records:
+    """The records of one tenant, as one user sees them."""
+
+    def __init__(self, store: Store, scope: Scope) -> None:
+        self._store = store
+        self._scope = scope
+
+    async def put(self, record: Record, *, expect: int | None = None) -> Record:
+        """Write a record; ``expect`` is its revision now, 0 if it must be absent.
+
+        Raises:
+            RevisionConflict: The record is not where ``expect`` says.
+        """
+        encode_checked(record.body, "record.body")
+        write = Put(record=record, expect=expect)
+        plan = await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))
+        saved = plan.results[0]
+        assert isinstance(saved, Record)
+        return saved
+
+    async def get(self, kind: str, id: str) -> Record:
+        """A record.
+
+        Raises:
+            RecordNotFound: There is none of that kind and id.
+        """
+        found = await self._store.read(self._scope, ask(AskRecord(kind, id)))
+        if found is None:
+            raise RecordNotFound(kind=kind, id=id)
+        return found
+
+    async def find(self, query: RecordQuery) -> Sequence[Record]:
+        """The records that a query finds, in order."""
+        return await self._store.read(self._scope, ask(AskRecords(query)))
+
+    async def drop(self, kind: str, id: str, *, expect: int | None = None) -> None:
+        """Delete a record; one that is absent is fine unless a revision is expected."""
+        write = Drop(kind=kind, id=id, expect=expect)
+        await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))

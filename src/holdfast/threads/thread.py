@@ -1,0 +1,176 @@
+"""A thread: append to it, read any of its versions, fork it, watch it, check it."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from holdfast.core import planning, reading
+from holdfast.core.encoding import JSON, check_id
+from holdfast.core.items import repair
+from holdfast.core.ops import Document, Op, diff
+from holdfast.core.planning import Ready
+from holdfast.core.ports import Store
+from holdfast.core.rows import Asking
+from holdfast.core.stored import prepare
+from holdfast.core.values import (
+    HISTORY,
+    Anywhere,
+    Changeset,
+    Committed,
+    Exact,
+    Expect,
+    Head,
+    Item,
+    ItemQuery,
+    Scope,
+    Window,
+)
+from holdfast.threads.log import Log
+from holdfast.threads.verify import Verdict, verify_thread
+
+WATCH_SECONDS = 5.0
+PAGE = 256
+
+
+class Thread:
+    """A thread by its id, as one tenant and user see it."""
+
+    def __init__(self, store: Store, scope: Scope, id: str) -> None:
+        self.id = id
+        self._store = store
+        self._scope = scope
+
+    def __repr__(self) -> str:
+        return f"Thread({self.id!r})"
+
+    async def append(
+        self,
+        change: Changeset | None = None,
+        *,
+        items: Sequence[Item] = (),
+        patches: Sequence[Op] = (),
+        snapshot: Document | None = None,
+        state_actions: Sequence[JSON] = (),
+        reason: str = "append",
+        run_id: str | None = None,
+        key: str | None = None,
+        author: str | None = None,
+        expect: Expect = Anywhere(),
+    ) -> Committed:
+        """Commit one more changeset: a whole one, or one made of the parts given.
+
+        Raises:
+            VersionConflict: The thread is not where ``expect`` says; nothing was changed.
+            KeyReused: The idempotency key was used with another body.
+            OpFailed: An op does not fit the state.
+        """
+        change = change or Changeset(
+            items=tuple(items),
+            patches=tuple(patches),
+            snapshot=snapshot,
+            state_actions=tuple(state_actions),
+            reason=reason,
+            run_id=run_id,
+            key=key,
+            author=author,
+        )
+        write = Ready(thread=self.id, prepared=prepare(change, self._store.limits), expect=expect)
+        plan = await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))
+        done = plan.results[0]
+        assert isinstance(done, Committed)
+        return done
+
+    async def head(self, *, at: int | None = None) -> Head:
+        """The thread at its newest version, or at an earlier one."""
+        return await self._store.read(self._scope, _head(self.id, at))
+
+    async def state(self, *, at: int | None = None) -> Document:
+        """The state at the newest version, or at an earlier one."""
+        return (await self.head(at=at)).state
+
+    async def items(
+        self,
+        *,
+        last: int | None = None,
+        first: int | None = None,
+        after: int | None = None,
+        before: int | None = None,
+        at: int | None = None,
+        log: str = HISTORY,
+    ) -> Window:
+        """Visible items, oldest first: all, or the last or first few, between two places, at a version."""
+        query = ItemQuery(log=log, at=at, last=last, first=first, after=after, before=before)
+        return await self._store.read(self._scope, _window(self.id, query))
+
+    async def named(self, ids: Sequence[str]) -> list[Item]:
+        """Every item that ever had one of these ids, visible or not."""
+        return await self._store.read(self._scope, _named(self.id, tuple(ids)))
+
+    async def changesets(self, *, after: int = 0, upto: int | None = None, limit: int = 100) -> list[Changeset]:
+        """Changesets with their items, in order of version."""
+        return await self._store.read(self._scope, _changesets(self.id, after, upto, limit))
+
+    async def diff(self, before: int, after: int) -> list[Op]:
+        """The ops that lead from the state at one version to the state at another."""
+        return diff(await self.state(at=before), await self.state(at=after))
+
+    async def fork(self, id: str, *, at: int | None = None) -> "Thread":
+        """A new thread that goes its own way from a version of this one. Nothing is copied.
+
+        Raises:
+            ThreadExists: The new id is taken.
+            VersionNotFound: This thread has no such version.
+        """
+        check_id(id, "thread id")
+        await self._store.change(self._scope, lambda setting: planning.plan_fork(self.id, id, at, setting))
+        return Thread(self._store, self._scope, id)
+
+    async def delete(self) -> None:
+        """Remove the thread. Forks of it stay whole."""
+        await self._store.change(self._scope, lambda setting: planning.plan_delete(self.id))
+
+    async def watch(self, *, after: int | None = None) -> AsyncIterator[Changeset]:
+        """Changesets as they commit, from the one after a version on (or from now)."""
+        version = (await self.head()).version if after is None else after
+        while True:
+            changes = await self.changesets(after=version, limit=PAGE)
+            for change in changes:
+                version = change.version
+                yield change
+            if not changes:
+                await self._store.changed(self._scope, self.id, version, WATCH_SECONDS)
+
+    def log(self, name: str = HISTORY) -> Log:
+        """One of the thread's logs, to take from it."""
+        return Log(self, check_id(name, "log name"))
+
+    async def repair(self, reason: str = "The run ended before the tool answered.") -> Committed | None:
+        """Close tool calls that a crash left open, by one explicit item; None if there are none."""
+        head = await self.head()
+        if not head.counters.open:
+            return None
+        return await self.append(
+            items=[repair(head.counters.open, reason)], reason="Repair", expect=Exact(head.version)
+        )
+
+    async def verify(self) -> Verdict:
+        """Whether the log is whole, unaltered, and folds to what is stored."""
+        return await verify_thread(self._store, self._scope, self.id)
+
+
+def _head(id: str, at: int | None) -> Asking[Head]:
+    row = yield from reading.read_thread(id)
+    return (yield from reading.read_head(row, at))
+
+
+def _window(id: str, query: ItemQuery) -> Asking[Window]:
+    row = yield from reading.read_thread(id)
+    return (yield from reading.read_window(row, query))
+
+
+def _named(id: str, ids: tuple[str, ...]) -> Asking[list[Item]]:
+    row = yield from reading.read_thread(id)
+    return (yield from reading.read_named(row, ids))
+
+
+def _changesets(id: str, after: int, upto: int | None, limit: int) -> Asking[list[Changeset]]:
+    row = yield from reading.read_thread(id)
+    return (yield from reading.read_changesets(row, after, upto, limit))

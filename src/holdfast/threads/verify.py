@@ -1,0 +1,118 @@
+"""Checking a thread: the chain, the versions, the counters, and that the log folds to the stored head."""
+
+import msgspec
+
+from holdfast.core import chain, reading
+from holdfast.core.encoding import encode
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ops import Document
+from holdfast.core.ports import Store
+from holdfast.core.rows import Asking, ChangesetRow, ItemRow, ThreadRow
+from holdfast.core.stored import item_of
+from holdfast.core.values import Broken, Scope
+
+BATCH = 256
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What checking a thread found: problems, and what was erased on purpose."""
+
+    thread: str
+    version: int
+    hash: str
+    problems: tuple[str, ...] = ()
+    erased: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+class _Walk(msgspec.Struct):
+    """How far a check has come."""
+
+    hash: bytes
+    version: int = 0
+    state: Document | None = msgspec.field(default_factory=dict)
+    problems: list[str] = msgspec.field(default_factory=list)
+    erased: list[str] = msgspec.field(default_factory=list)
+
+
+async def verify_thread(store: Store, scope: Scope, id: str) -> Verdict:
+    """Check one thread from its first changeset to its head."""
+    row = await store.read(scope, reading.read_thread(id))
+    walk = _Walk(hash=chain.start_of(chain.segments_of(row)[0], None, b""))
+    while walk.version < row.version:
+        rows = await store.read(scope, reading.read_log(row, walk.version, None, BATCH))
+        if not rows:
+            walk.problems.append(f"versions {walk.version + 1} to {row.version} are missing")
+            break
+        _check(walk, row, rows)
+    await _check_head(store, scope, row, walk)
+    return Verdict(
+        thread=id,
+        version=row.version,
+        hash=row.hash.hex(),
+        problems=tuple(walk.problems),
+        erased=tuple(walk.erased),
+    )
+
+
+def _check(walk: _Walk, row: ThreadRow, rows: list[tuple[ChangesetRow, list[ItemRow]]]) -> None:
+    """Take some changesets into account."""
+    walk.hash, problems = reading.check_log(row, rows, walk.hash, walk.version)
+    walk.problems += problems
+    walk.version = rows[-1][0].version
+    for change, items in rows:
+        if change.erased is not None:
+            walk.erased.append(f"the content of version {change.version}")
+        walk.erased += [f"item {i.place} of {i.log!r}" for i in items if i.erased is not None]
+        for entry in map(item_of, items):
+            if isinstance(entry, Broken) and entry.problem and not _is_erased(entry, items):
+                walk.problems.append(f"item {entry.place} of {entry.log!r} cannot be read: {entry.problem}")
+        walk.state = _folded(walk, change)
+
+
+def _is_erased(entry: Broken, items: list[ItemRow]) -> bool:
+    return any(item.erased is not None for item in items if (item.log, item.place) == (entry.log, entry.place))
+
+
+def _folded(walk: _Walk, change: ChangesetRow) -> Document | None:
+    """The state after a changeset; None once it can no longer be known."""
+    if walk.state is None or change.erased is not None:
+        return None
+    try:
+        return reading.fold(walk.state, change)
+    except (HoldfastError, msgspec.MsgspecError) as error:
+        walk.problems.append(f"version {change.version} cannot be replayed: {error}")
+        return None
+
+
+async def _check_head(store: Store, scope: Scope, row: ThreadRow, walk: _Walk) -> None:
+    if walk.problems:
+        return
+    if _end_hash(row, walk) != row.hash:
+        walk.problems.append("the head does not stand on the last changeset")
+    head = await store.read(scope, reading.read_head(row))
+    if walk.state is not None and encode(head.state) != encode(walk.state):
+        walk.problems.append("the stored state is not what the log folds to")
+    for log, size in head.counters.logs.items():
+        window = await store.read(scope, _counted(row, log))
+        if window != size.length:
+            walk.problems.append(f"log {log!r} has {window} visible items, but the head says {size.length}")
+
+
+def _end_hash(row: ThreadRow, walk: _Walk) -> bytes:
+    """The hash a head must have: of its last changeset, or of the fork if it has none of its own."""
+    segments = chain.segments_of(row)
+    if len(segments) > 1 and segments[-2].upto == row.version:
+        return chain.start_of(segments[-1], segments[-2], walk.hash)
+    return walk.hash
+
+
+def _counted(row: ThreadRow, log: str) -> Asking[int]:
+    from holdfast.core.values import ItemQuery
+
+    window = yield from reading.read_window(row, ItemQuery(log=log))
+    return len(window) + len(window.broken)

@@ -1,0 +1,65 @@
+"""The project's own files, as the architecture tests read them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CODE = ("src", "tests", "bench", "examples")
+NOT_OURS = {".git", ".venv", "build", "dist", "__pycache__"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    """One Python file, parsed."""
+
+    name: str
+    text: str
+    tree: ast.Module
+
+
+@cache
+def modules(*folders: str) -> list[Module]:
+    """Every Python file below some of the project's folders."""
+    paths = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> Module:
+    text = path.read_text(encoding="utf-8")
+    return Module(name=str(path.relative_to(ROOT)), text=text, tree=ast.parse(text))
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Every text file that is, or would be, in the repository."""
+    found: dict[str, str] = {}
+    for name in _listed() or _walked():
+        try:
+            found[name] = (ROOT / name).read_text(encoding="utf-8")
+        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
+            continue  # not text, or just deleted
+    return found
+
+
+def _listed() -> list[str]:
+    """What git knows or would add; nothing where this is a copy without its history."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return []
+    return [name for name in listed.stdout.split("\0") if name]
+
+
+def _walked() -> list[str]:
+    paths = [path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file()]
+    return [str(path) for path in paths if not _is_made(path)]
+
+
+def _is_made(path: Path) -> bool:
+    return any(part in NOT_OURS or part.endswith("_cache") for part in path.parts)
