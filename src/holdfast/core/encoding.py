@@ -11,6 +11,8 @@ JSON: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys. Checked when encoded."""
 
 ID_BYTES = 512
+DEEPEST = 200
+"""How deeply a value may be nested: far less than what the interpreter's stack allows a reader."""
 
 _encoder = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder()
@@ -41,12 +43,27 @@ def encode_checked(value: JSON, path: str = "$") -> tuple[bytes, JSON]:
     try:
         data = _encoder.encode(value)
         copy = _decoder.decode(data)
-        if copy == value:
+        if copy == value and (is_shallow(data) or not _is_deep(copy)):
             return data, copy
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         pass
     where, problem = _fault(value, path, depth=0) or (path, "it does not survive JSON")
     raise InvalidValue(path=where, problem=problem)
+
+
+def is_shallow(data: bytes) -> bool:
+    """Whether encoded bytes are certainly not nested too deeply; a quick look."""
+    return data.count(b"[") + data.count(b"{") <= DEEPEST
+
+
+def _is_deep(value: JSON) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
+    depth = 0
+    while level and depth <= DEEPEST:
+        depth += 1
+        parts = (part for node in level for part in (node.values() if isinstance(node, dict) else node))
+        level = [part for part in parts if isinstance(part, dict | list)]
+    return depth > DEEPEST
 
 
 def same(left: JSON, right: JSON) -> bool:
@@ -56,8 +73,8 @@ def same(left: JSON, right: JSON) -> bool:
 
 def _fault(value: JSON, path: str, depth: int) -> tuple[str, str] | None:
     """The first part of a value that is not JSON."""
-    if depth > 900:
-        return path, "it is nested too deeply"
+    if depth >= DEEPEST and isinstance(value, dict | list):
+        return path, f"it is nested more than {DEEPEST} deep"
     if isinstance(value, dict):
         return _fault_in_object(value, path, depth)
     if isinstance(value, list):
@@ -102,6 +119,8 @@ def check_id(value: object, what: str) -> str:
     Raises:
         InvalidId: It is not text, empty, too long, or holds control characters.
     """
+    if type(value) is str and 0 < len(value) <= ID_BYTES and value.isascii() and value.isprintable():
+        return value
     if not isinstance(value, str):
         raise InvalidId(what=what, problem=f"{type(value).__name__} is not text")
     if not value:

@@ -35,7 +35,7 @@ HoldfastError
 └── UnknownUrl                a URL no store answers to
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 
@@ -58,7 +58,7 @@ class HoldfastError(Exception):
 
     def facts(self) -> dict[str, Any]:
         """What is known about it, by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(eq=False)

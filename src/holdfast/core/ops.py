@@ -5,7 +5,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.encoding import JSON, encode, same
+from holdfast.core.encoding import DEEPEST, JSON, encode, same
 from holdfast.core.errors import OpFailed
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -102,17 +102,23 @@ def apply(document: Document, ops: Iterable[Op]) -> Document:
     """
     for index, op in enumerate(ops):
         try:
+            _check_length(op.path)
             document = _at(document, op.path, 0, _changes[type(op)](op))
         except _IllTyped as problem:
             raise OpFailed(index=index, op=name_of(op), path=list(op.path), problem=str(problem)) from None
     return document
 
 
+def _check_length(path: Path) -> None:
+    if len(path) > DEEPEST:
+        raise _IllTyped(f"the path has {len(path)} keys; {DEEPEST} are allowed")
+
+
 def _at(node: Any, path: Path, depth: int, change: Callable[[Any], Any]) -> Any:
     """The node with one place below it changed; only the containers on the way are copied."""
     if depth == len(path):
         return change(node)
-    key = path[depth]
+    key, found = path[depth], node
     if node is MISSING and isinstance(key, str):
         node = {}
     if isinstance(node, dict) and isinstance(key, str):
@@ -126,7 +132,7 @@ def _at(node: Any, path: Path, depth: int, change: Callable[[Any], Any]) -> Any:
     else:
         raise _IllTyped(f"{key!r} does not lead into {_kind(node)}")
     new = _at(old, path, depth + 1, change)
-    return node if new is old else _with(node, key, new)
+    return found if new is old else _with(node, key, new)
 
 
 def _with(node: Any, key: Any, new: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from holdfast.core.encoding import JSON
 from holdfast.core.errors import TranscriptBroken
 from holdfast.core.stored import Meta
 from holdfast.core.values import Item
@@ -55,6 +56,11 @@ def _answered(open: dict[str, str | None], meta: Meta, thread: str) -> dict[str,
     return {call: run for call, run in open.items() if call != meta.call}
 
 
+def _repaired(body: JSON) -> dict[str, str | None]:
+    calls = body.get("calls") if isinstance(body, dict) else None
+    return calls if isinstance(calls, dict) else {}
+
+
 def open_before(open: dict[str, str | None], items: Sequence[Item]) -> dict[str, str | None]:
     """The calls open once these items, the newest of the log, are taken away again."""
     left = dict(open)
@@ -66,5 +72,5 @@ def open_before(open: dict[str, str | None], items: Sequence[Item]) -> dict[str,
         elif item.kind == RESULT and item.call is not None:
             left[item.call] = item.run
         elif item.kind == REPAIR:
-            left |= item.body["calls"]
+            left |= _repaired(item.body)
     return left

@@ -5,7 +5,6 @@ otherwise applies nothing and asks for a new plan on fresh rows.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import msgspec
 
@@ -21,14 +20,18 @@ from holdfast.core.errors import (
     ThreadNotFound,
     VersionConflict,
 )
+from holdfast.core.jobs import claimed
 from holdfast.core.ops import Document, apply
+from holdfast.core.owners import owner_for
 from holdfast.core.pairing import open_after
-from holdfast.core.reading import check_version, read_mark, read_state, read_thread, spans
+from holdfast.core.reading import check_version, reach, read_mark, read_state, read_thread, spans
 from holdfast.core.rows import (
     AddJob,
     AddThread,
     Advance,
     AskChangesets,
+    AskCuts,
+    AskDue,
     Asking,
     AskItems,
     AskJob,
@@ -45,13 +48,13 @@ from holdfast.core.rows import (
     EndJob,
     ItemRow,
     Key,
-    Restore,
+    MoveJob,
     SaveRecord,
     Segment,
     ThreadRow,
     ask,
 )
-from holdfast.core.stored import Content, Prepared, Run, content_of, envelope, envelope_of, fingerprint, meta_of
+from holdfast.core.stored import Content, Prepared, Run, envelope, fingerprint, meta_of
 from holdfast.core.values import (
     ABOUT,
     Absent,
@@ -65,6 +68,7 @@ from holdfast.core.values import (
     Exact,
     Expect,
     Finish,
+    Item,
     LogSize,
     Put,
     Require,
@@ -122,7 +126,7 @@ def plan_commit(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Pla
             case AppendTo():
                 raise InvalidArgument(problem="An append must be prepared before it is planned.")
             case Put() | Drop() | Require():
-                yield from _record(write, plan)
+                yield from _record(write, setting, plan)
             case Enqueue():
                 plan.effects.append(AddJob(write.job))
                 plan.results.append(write.job)
@@ -206,9 +210,7 @@ def _created(write: Ready, setting: Setting, plan: Plan) -> Known:
 
 def new_thread(id: str, owner: str | None, setting: Setting) -> ThreadRow:
     """The row of a thread at version 0."""
-    owner = setting.scope.user if owner is None else owner
-    if setting.scope.user is not None and owner != setting.scope.user:
-        raise InvalidArgument(problem=f"User {setting.scope.user!r} cannot create a thread owned by {owner!r}.")
+    owner = owner_for(setting.scope, owner, "thread")
     return ThreadRow(
         key=setting.new_key(),
         id=id,
@@ -270,7 +272,7 @@ def _stand(row: ThreadRow, change: Changeset) -> Asking[list[int]]:
     found = []
     for item in change.items:
         if item.place:
-            yield from _check_free(row, item.log, item.place, ends.get(item.log, 0))
+            yield from _check_free(row, item, ends.get(item.log, 0), change, found)
             found.append(item.place)
             continue
         ends[item.log] = ends.get(item.log, 0) + 1
@@ -279,13 +281,19 @@ def _stand(row: ThreadRow, change: Changeset) -> Asking[list[int]]:
     return found
 
 
-def _check_free(row: ThreadRow, log: str, place: int, end: int) -> Asking[None]:
+def _check_free(row: ThreadRow, item: Item, end: int, change: Changeset, before: list[int]) -> Asking[None]:
+    """Refuse a place that is taken, or that lies in a cut: a reader passes over cuts as a whole."""
+    log, place = item.log, item.place
     if not 0 < place < places.at(end + 1) or place % places.ROOM == 0:
         raise InvalidArgument(problem=f"Place {place} of log {log!r} is not between two items of {row.id!r}.")
     for segment in chain.segments_of(row):
         taken = yield from ask(AskItems(segment.key, log, place - 1, place + 1, segment.upto, 1, backwards=False))
-        if taken:
+        cut = yield from ask(AskCuts(segment.key, log, place, place, segment.upto))
+        if taken or cut:
             raise LogFull(thread=row.id, log=log)
+    twice = any(other.log == log and stands == place for other, stands in zip(change.items, before, strict=False))
+    if twice or any(cut.log == log and cut.first <= place <= cut.last for cut in change.cuts):
+        raise LogFull(thread=row.id, log=log)
 
 
 def _runs(items: tuple[ItemRow, ...]) -> tuple[Run, ...]:
@@ -374,14 +382,15 @@ def _titled(row: ThreadRow, state: Document) -> ThreadRow:
 # Records and jobs.
 
 
-def _record(write: Put | Drop | Require, plan: Plan) -> Asking[None]:
+def _record(write: Put | Drop | Require, setting: Setting, plan: Plan) -> Asking[None]:
     kind, id = (write.record.kind, write.record.id) if isinstance(write, Put) else (write.kind, write.id)
     found = yield from ask(AskRecord(kind, id))
     before = found.revision if found else 0
     if write.expect is not None and write.expect != before:
         raise RevisionConflict(kind=kind, id=id, expected=write.expect, actual=before)
     if isinstance(write, Put):
-        record = msgspec.structs.replace(write.record, revision=before + 1)
+        owner = owner_for(setting.scope, write.record.owner, "record")
+        record = msgspec.structs.replace(write.record, owner=owner, revision=before + 1)
         plan.effects.append(SaveRecord(record=record, before=before))
         plan.results.append(record)
         return
@@ -398,6 +407,15 @@ def _finish(write: Finish, plan: Plan) -> Asking[None]:
         raise ClaimLost(job=write.job)
     plan.effects.append(EndJob(id=write.job, token=write.token))
     plan.results.append(None)
+
+
+def plan_claim(kinds: Sequence[str], limit: int, lease_ms: int, setting: Setting) -> Asking[Plan]:
+    """Jobs that are due, each held by a claim of its own for so long."""
+    due = yield from ask(AskDue(tuple(kinds), setting.now, limit))
+    effects: list[Effect] = [
+        MoveJob(job=claimed(job, setting.random(16).hex(), setting.now + lease_ms), token=job.token) for job in due
+    ]
+    return Plan(effects=effects, results=[], known={})
 
 
 # Whole threads.
@@ -427,7 +445,8 @@ def plan_fork(id: str, new_id: str, at: int | None, setting: Setting) -> Asking[
     hash, counters, _ = yield from read_mark(source, version)
     key = setting.new_key()
     own = Segment(key, version, new_id, source.owner, setting.now)
-    deep = len(segments) > MAX_DEPTH
+    lineage = reach(source, version)
+    deep = len(lineage) > MAX_DEPTH
     row = ThreadRow(
         key=key,
         id=new_id,
@@ -442,7 +461,8 @@ def plan_fork(id: str, new_id: str, at: int | None, setting: Setting) -> Asking[
         title=source.title,
         labels=source.labels,
     )
-    copies: list[Effect] = [CopyLineage(key=key, owner=source.owner, segments=segments)] if deep else []
+    sources = tuple(segment for segment in segments if segment.upto == lineage[segment.key])
+    copies: list[Effect] = [CopyLineage(key=key, owner=source.owner, segments=sources)] if deep else []
     return Plan(effects=[AddThread(row), *copies], results=[], known={new_id: Known(row)})
 
 
@@ -454,39 +474,3 @@ def plan_delete(id: str) -> Asking[Plan]:
     """The end of a thread; forks of it stay whole."""
     row = yield from read_thread(id)
     return Plan(effects=[DropThread(row=row)], results=[], known={id: None})
-
-
-def plan_restore(
-    row: ThreadRow, log: Sequence[tuple[ChangesetRow, tuple[ItemRow, ...]]], setting: Setting
-) -> Asking[Plan]:
-    """A thread as an archive holds it: the same versions, times, hashes and salts under a new key."""
-    found = yield from ask(AskThread(row.id))
-    if found is not None:
-        raise ThreadExists(thread=row.id)
-    key = setting.new_key()
-    segments = tuple(_moved(segment, key) for segment in row.segments)
-    start = msgspec.structs.replace(row, key=key, segments=segments, parent_key=None)
-    known, steps = restored(start, log)
-    return Plan(effects=[Restore(row=known.row, steps=steps)], results=[], known={row.id: known})
-
-
-def restored(
-    row: ThreadRow, log: Sequence[tuple[ChangesetRow, tuple[ItemRow, ...]]]
-) -> tuple[Known, tuple[Advance, ...]]:
-    """Every step of a thread's life, worked out again from its changesets."""
-    segments = chain.segments_of(row)
-    starts = {before.upto: (segment, before) for before, segment in pairwise(segments)}
-    hash = chain.start_of(segments[0], None, b"")
-    known = Known(msgspec.structs.replace(row, version=0, counters=Counters(), updated=row.created), {})
-    steps: list[Advance] = []
-    for version in range(len(log) + 1):
-        if version in starts:
-            hash = chain.start_of(starts[version][0], starts[version][1], hash)
-        known = Known(msgspec.structs.replace(known.row, hash=hash), known.state)
-        if version < len(log):
-            change, items = log[version]
-            about = envelope_of(change)
-            step, known = settle(known, change, items, about.cuts, content_of(change), name=about.key)
-            steps.append(step)
-            hash = known.row.hash
-    return known, tuple(steps)

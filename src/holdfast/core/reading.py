@@ -1,7 +1,9 @@
 """How a thread is read: heads, windows of items, changesets. Generators that ask a store for rows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+
+import msgspec
 
 from holdfast.core import chain, places
 from holdfast.core.encoding import decode
@@ -24,7 +26,7 @@ from holdfast.core.rows import (
     ask,
 )
 from holdfast.core.stored import Run, changeset_of, content_of, envelope_of, item_of
-from holdfast.core.values import Broken, Changeset, Counters, Head, Item, ItemQuery, Parent, Window
+from holdfast.core.values import Broken, Changeset, Counters, Head, Item, ItemQuery, LogSize, Parent, Window
 
 BATCH = 256
 END_OF_LOG = 1 << 32
@@ -146,53 +148,86 @@ def fold(state: Document, row: ChangesetRow) -> Document:
 # Windows.
 
 
+class Source(msgspec.Struct, frozen=True):
+    """Where rows of a log come from: an ancestor's up to a version, which end before a place."""
+
+    key: Key
+    upto: int
+    below: int
+
+
 def read_window(thread: ThreadRow, query: ItemQuery) -> Asking[Window]:
     """The items asked for, oldest first. Broken ones are reported and do not count."""
     version = check_version(thread, query.at)
-    if query.last is not None and query.first is not None:
-        raise InvalidArgument(problem="Ask for the last or for the first items, not for both.")
-    backwards = query.first is None
-    wanted = query.last if backwards else query.first
+    wanted, backwards = _direction(query)
     above = -1 if query.after is None else query.after
     below = END_OF_LOG if query.before is None else query.before
-    items: list[Item] = []
-    broken: list[Broken] = []
-    while above < below - 1 and (wanted is None or len(items) < wanted):
-        limit = BATCH if wanted is None else min(wanted - len(items), BATCH)
-        rows = yield from _rows(thread, version, query.log, above, below, limit, backwards)
+    sources, cut = yield from _sources(thread, version, query.log)
+    entries: list[Item | Broken] = []
+    while above < below - 1 and (wanted is None or wanted > 0):
+        limit = BATCH if wanted is None else min(wanted, BATCH)
+        rows = yield from _rows(sources, query.log, above, below, limit, backwards)
         if not rows:
             break
-        cuts = yield from _cuts(thread, version, query.log, rows)
-        for row in rows:
-            if not ended(row, cuts):
-                entry = item_of(row)
-                (items if isinstance(entry, Item) else broken).append(entry)  # type: ignore[arg-type]  # split by type
+        cuts = (yield from _cuts(sources, query.log, rows)) if cut else []
+        read = [item_of(row) for row in rows if not ended(row, cuts)]
+        entries += read
+        wanted = None if wanted is None else wanted - sum(isinstance(entry, Item) for entry in read)
         end = _past(rows[-1].place, cuts, backwards)
         above, below = (above, end) if backwards else (end, below)
     if backwards:
-        items.reverse()
-        broken.reverse()
-    return Window(items, broken, version)
+        entries.reverse()
+    items = [entry for entry in entries if isinstance(entry, Item)]
+    return Window(items, [entry for entry in entries if isinstance(entry, Broken)], version)
+
+
+def _direction(query: ItemQuery) -> tuple[int | None, bool]:
+    """How many items are wanted, and whether from the end backwards."""
+    if query.last is not None and query.first is not None:
+        raise InvalidArgument(problem="Ask for the last or for the first items, not for both.")
+    if (query.last or 0) < 0 or (query.first or 0) < 0:
+        raise InvalidArgument(problem="The number of items to read cannot be negative.")
+    return (query.first, False) if query.first is not None else (query.last, True)
+
+
+def _sources(thread: ThreadRow, version: int, log: str) -> Asking[tuple[list[Source], bool]]:
+    """Where the rows of a log at a version come from, and whether any of it was ever cut.
+
+    Each source ends where the log ended then, so what was appended later costs nothing.
+    """
+    found = []
+    cut = False
+    for key, upto in reach(thread, version).items():
+        counters = thread.counters
+        if key != thread.key or upto != thread.version:
+            rows = yield from ask(AskChangesets(key, upto - 1, upto, 1))
+            counters = rows[0].counters if rows else Counters()
+        size = counters.logs.get(log, LogSize())
+        cut = cut or size.cuts > 0
+        if size.end:
+            found.append(Source(key, upto, places.at(size.end + 1)))
+    return found, cut
 
 
 def _rows(
-    thread: ThreadRow, version: int, log: str, above: int, below: int, limit: int, backwards: bool
+    sources: list[Source], log: str, above: int, below: int, limit: int, backwards: bool
 ) -> Asking[list[ItemRow]]:
     """The next rows of a log across all ancestors, in reading order."""
     found: list[ItemRow] = []
-    for key, upto in reach(thread, version).items():
-        found += yield from ask(AskItems(key, log, above, below, upto, limit, backwards))
-    found.sort(key=lambda row: row.place, reverse=backwards)
+    for source in sources:
+        end = min(below, source.below)
+        if above < end - 1:
+            found += yield from ask(AskItems(source.key, log, above, end, source.upto, limit, backwards))
+    if len(sources) > 1:
+        found.sort(key=lambda row: row.place, reverse=backwards)
     return found[:limit]
 
 
-def _cuts(thread: ThreadRow, version: int, log: str, rows: list[ItemRow]) -> Asking[list[CutRow]]:
-    if not thread.counters.logs[log].cuts:
-        return []
+def _cuts(sources: list[Source], log: str, rows: list[ItemRow]) -> Asking[list[CutRow]]:
     first, last = sorted((rows[0].place, rows[-1].place))
     found: list[CutRow] = []
-    for key, upto in reach(thread, version).items():
-        found += yield from ask(AskCuts(key, log, first, last, upto))
+    for source in sources:
+        found += yield from ask(AskCuts(source.key, log, first, last, source.upto))
     return found
 
 
@@ -225,9 +260,21 @@ def read_changesets(thread: ThreadRow, after: int, upto: int | None, limit: int)
     """Changesets in order of version, with their items; at most ``limit`` of them."""
     rows = yield from read_log(thread, after, upto, limit)
     return [
-        changeset_of(change, tuple(e for e in (item_of(i, change.time) for i in items) if isinstance(e, Item)))
+        changeset_of(
+            change,
+            tuple(e for e in (item_of(i, change.time) for i in as_given(change, items)) if isinstance(e, Item)),
+        )
         for change, items in rows
     ]
+
+
+def as_given(change: ChangesetRow, items: Sequence[ItemRow]) -> list[ItemRow]:
+    """The items of a changeset in the order in which the caller gave them."""
+    runs = envelope_of(change).items
+    if len(runs) < 2:  # they stand in the order they came in
+        return list(items)
+    order = {(run.log, places.last_of(run.first, n + 1)): i for i, run in enumerate(runs) for n in range(run.count)}
+    return sorted(items, key=lambda item: order.get((item.log, item.place), 0))
 
 
 def read_log(

@@ -185,6 +185,14 @@ class AskJobs(Ask[list[Job]], frozen=True):
     limit: int
 
 
+class AskDue(Ask[list[Job]], frozen=True):
+    """Jobs of some kinds that may be claimed now: waiting and due, or held by a claim that ran out."""
+
+    kinds: tuple[str, ...]
+    now: int
+    limit: int
+
+
 class AskThreads(Ask[list[ThreadRow]], frozen=True):
     """Threads by creation time and id, newest first, older than ``before`` if it is given."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.encoding import JSON, check_id, encode_checked
+from holdfast.core.encoding import JSON, check_id, encode_checked, is_shallow
 from holdfast.core.errors import HoldfastError, InvalidValue, TooLarge
 from holdfast.core.ops import Document, Op
 from holdfast.core.rows import ChangesetRow, ItemRow
@@ -107,9 +107,14 @@ def _check_names(change: Changeset) -> None:
         named += [("log name", item.log), ("item format", item.format), ("item codec", item.codec)]
         named += [("item id", item.id), ("item run", item.run), ("call id", item.call)]
         named += [("item kind", item.kind), ("item visibility", item.visibility), ("item role", item.role or None)]
+    named += [("log name", cut.log) for cut in change.cuts]
     for what, name in named:
         if name is not None:
             check_id(name, what)
+    for index, item in enumerate(change.items):
+        for field, number in (("step", item.step or 0), ("place", item.place)):
+            if type(number) is not int:
+                raise InvalidValue(path=f"items[{index}].{field}", problem=f"{number!r} is not an integer")
 
 
 def _body(item: Item, index: int, limits: Limits) -> bytes:
@@ -144,9 +149,9 @@ def _meta(item: Item) -> bytes:
 def _content(change: Changeset) -> tuple[bytes | None, Content]:
     """The encoded content and a copy of it that nobody else holds."""
     said = Content(
-        patches=change.patches,
+        patches=tuple(change.patches),
         snapshot=change.snapshot,
-        state_actions=change.state_actions,
+        state_actions=tuple(change.state_actions),
         run_meta=change.run_meta,
     )
     if said == _no_content:
@@ -154,12 +159,14 @@ def _content(change: Changeset) -> tuple[bytes | None, Content]:
     try:
         data = _encoder.encode(said)
         copy = _content_decoder.decode(data)
-        if copy == said:
+        if copy == said and is_shallow(data):
             return data, copy
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         _name_the_fault(change)
         raise InvalidValue(path="changeset", problem=str(error)) from error
     _name_the_fault(change)
+    if copy == said:
+        return data, copy
     raise InvalidValue(path="changeset", problem="it does not survive JSON")
 
 

@@ -4,14 +4,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
-from uuid import uuid4
 
 import msgspec
 
 from holdfast.core.errors import StoreClosed
 from holdfast.core.heads import Heads
-from holdfast.core.jobs import claimed, is_due
-from holdfast.core.planning import Plan, Setting
+from holdfast.core.jobs import is_due
+from holdfast.core.owners import obstacle
+from holdfast.core.planning import Plan, Setting, plan_claim
 from holdfast.core.ports import Report
 from holdfast.core.rows import (
     AddJob,
@@ -21,6 +21,7 @@ from holdfast.core.rows import (
     AskAnchor,
     AskChangesets,
     AskCuts,
+    AskDue,
     Asking,
     AskItems,
     AskJob,
@@ -139,6 +140,7 @@ class MemoryStore:
     async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
         """The plan that was applied."""
         tenant = self._tenant(scope)
+        stale: Sequence[Effect] = ()
         for fresh in (False, True):
             plan = answered(
                 planning(self._setting(scope, fresh=fresh)), lambda question: _answer(tenant, scope, question)
@@ -146,20 +148,17 @@ class MemoryStore:
             try:
                 _apply(tenant, plan.effects)
             except Stale:
+                stale = plan.effects
                 continue
             self._heads.learn(scope.tenant, plan.known)
             self._wakes.wake(scope.tenant, plan.known)
             return plan
-        raise AssertionError("a fresh plan cannot be stale in one process")
+        raise obstacle(stale)
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due, now held by a claim of their own for so long."""
-        tenant, now = self._tenant(scope), self._clock()
-        jobs = [_job_decoder.decode(data) for data in tenant.jobs.values()]
-        due = sorted((j for j in jobs if j.kind in kinds and is_due(j, now)), key=lambda j: (j.due, j.id))
-        taken = [claimed(job, uuid4().hex, now + lease_ms) for job in due[:limit]]
-        tenant.jobs |= {job.id: msgspec.json.encode(job) for job in taken}
-        return taken
+        plan = await self.change(scope, lambda setting: plan_claim(kinds, limit, lease_ms, setting))
+        return [effect.job for effect in plan.effects if isinstance(effect, MoveJob)]
 
     async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""
@@ -303,6 +302,11 @@ def _jobs(tenant: _Tenant, scope: Scope, question: AskJobs) -> list[Job]:
     return sorted(found, key=lambda job: (job.due, job.id))[: question.limit]
 
 
+def _due(tenant: _Tenant, scope: Scope, question: AskDue) -> list[Job]:
+    jobs = _jobs(tenant, scope, AskJobs(None, len(tenant.jobs)))
+    return [job for job in jobs if job.kind in question.kinds and is_due(job, question.now)][: question.limit]
+
+
 def _pending(tenant: _Tenant, scope: Scope, question: AskPending) -> list[tuple[ThreadRow, int]]:
     rows = [tenant.rows[key] for key in tenant.ids.values()]
     late = [(r.thread, r.indexed) for r in rows if r.indexed < r.thread.version]
@@ -345,6 +349,7 @@ _answers: dict[type, Callable[[_Tenant, Scope, Any], Any]] = {
     AskRecords: _records,
     AskJob: _job,
     AskJobs: _jobs,
+    AskDue: _due,
     AskPending: _pending,
     AskWords: _words,
 }

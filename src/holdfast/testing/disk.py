@@ -46,11 +46,11 @@ _EIO: Final[Mapping[Operation, int]] = {
 class Fault:
     """What goes wrong, and when.
 
-    ``at`` is the point, counted from 1, at which it happens; ``until`` the last point
-    at which it still does (``at`` if not given, so once). A ``stop`` loses power while
-    that point is under way: of what was not synced, ``mode`` "lose" keeps nothing,
-    "torn" a random part drawn from ``seed``, "keep" everything done before the point,
-    as when only the process is killed.
+    ``at`` is the point, counted from 1, at which it happens; ``until`` the last point at which it still
+    does (``at`` if not given, so once). A "stop" loses power while that point is under way: of what was not
+    synced, mode "lose" keeps nothing, "torn" a random part drawn from ``seed``, "keep" everything done
+    before the point, as when only the process is killed. "eio" fails the step, and a failed sync forgets
+    what it should have made durable, as Linux does. "enospc" leaves half of a write, and spares deletes.
     """
 
     kind: Kind
@@ -68,9 +68,9 @@ class Fault:
 class Step(NamedTuple):
     """One thing SQLite asked of the disk.
 
-    ``offset`` is the new size of a truncate; ``data`` what a write left on the disk,
-    or what a file held when it was opened. ``directory`` says that the directory was
-    synced too. ``error`` is the SQLite code it failed with, or zero.
+    ``offset`` is the new size of a truncate; ``data`` what a write left on the disk, or what a file held
+    when it was first opened. ``directory`` says that the directory was synced too. ``error`` is the SQLite
+    code it failed with, or zero. Its text is made for logs: ``17 write -wal 4152+4096``.
     """
 
     point: int
@@ -114,8 +114,7 @@ class Inode:
     def torn(self, rng: random.Random, share: float) -> bytes:
         """The durable bytes and about this share of the changes, the last one cut.
 
-        Where a file grew and the data was lost there is garbage, as SQLite expects of
-        a disk that is not a safe appender.
+        Where a file grew and the data was lost there is garbage: SQLite expects sizes to arrive first.
         """
         pieces = [
             piece for offset, data in self.pending for piece in _sectors(offset, data) if rng.random() < share
@@ -178,8 +177,7 @@ class Contents:
     def _sync(self, step: Step) -> None:
         inode = self.inodes[step.inode]
         if step.error:
-            # Linux marks pages clean after a failed fsync: they are still read, but
-            # no later sync writes them.
+            # Linux marks pages clean after a failed fsync: still read, never written by a later one.
             inode.pending.clear()
             return
         inode.sync()
@@ -209,10 +207,9 @@ class Contents:
 class Trace:
     """Everything that happened to a disk, from which any power loss can be replayed.
 
-    The disk's state at a point depends on nothing but the steps before it, so the
-    images are those that a process stopped there would have left, whatever threads
-    took part. To know what must have survived, note ``disk.points`` when a commit is
-    acknowledged: it must be in the image of every later point.
+    The disk's state at a point depends on nothing but the steps before it, so the images are those that
+    this run, stopped there, would have left, whatever threads took part. To know what must have survived,
+    note ``disk.points`` when a commit is acknowledged: it must be in the image of every later point.
     """
 
     steps: tuple[Step, ...]
@@ -220,7 +217,7 @@ class Trace:
     @property
     def points(self) -> int:
         """How many points there are; losing power after the last is one more."""
-        return self.steps[-1].point if self.steps else 0
+        return max((step.point for step in self.steps), default=0)
 
     def image_at(self, point: int, mode: Mode = "lose", seed: int = 0) -> Image:
         """What is left when the power is lost while this point is under way."""
@@ -235,26 +232,25 @@ class Trace:
 class FaultyDisk(apsw.VFS):
     """A disk with a volatile cache, over real files, for one process.
 
-    Open connections with ``vfs=disk.name``. Every write, truncate, sync and delete of
-    a database, journal or WAL is a point. What is written can be read at once, by all
-    connections, but survives only when its file is synced, and a file's creation or
-    deletion only when its directory is. Nothing is really synced, so it is fast. All
-    bytes written are kept, in the trace.
+    Open connections with ``vfs=disk.name``. Every write, truncate, sync and delete of a database, journal
+    or WAL is a point. What is written can be read at once, by all connections, but survives only when its
+    file is synced; a file's creation or deletion only when its directory is. Nothing is really synced, so
+    it is fast. All bytes written are kept in memory, as the trace.
 
-    To stop a workload at every point, run it once to learn ``disk.points``; then, for
-    each, in a child process, on a new directory::
+    To stop a workload at every point, run it once to learn ``disk.points``; then, for each, in a child
+    process, on a new directory::
 
         disk.arm(Fault("stop", at=point))
         for n in range(200):
             commit(n)                               # through apsw, vfs=disk.name
             os.write(acknowledged, n.to_bytes(4))   # a pipe, never a file on the disk
 
-    The child exits with ``POWER_LOST`` and the files in its directory are those that
-    survived. Open them in a new process without this VFS: what was read from the pipe
-    must be there. Exiting skips Python's own buffers, hence ``os.write``.
+    The child exits with ``POWER_LOST`` and the files in its directory are those that survived. Open them in
+    a new process without this VFS: what was read from the pipe must be there. Exiting skips Python's own
+    buffers, hence ``os.write``.
 
-    Errors are raised from SQLite's calls into the disk, and apsw passes them on even
-    where SQLite itself would not, as when the checkpoint after a commit fails.
+    apsw raises the errors of "eio" and "enospc" even where SQLite itself would not report them: when the
+    automatic checkpoint after a commit fails, the commit raises and is nevertheless done.
     """
 
     def __init__(self, name: str) -> None:
@@ -262,7 +258,8 @@ class FaultyDisk(apsw.VFS):
         self.name = name
         self.points = 0
         self.steps: list[Step] = []
-        self.lock = threading.Lock()
+        # Reentrant: collecting an unclosed connection closes it, in the middle of anything.
+        self.lock = threading.RLock()
         self._contents = Contents()
         self._faults: tuple[Fault, ...] = ()
 

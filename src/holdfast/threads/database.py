@@ -5,14 +5,13 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.core import planning
-from holdfast.core.encoding import check_id, encode_checked
+from holdfast.core.checking import INTEGERS, all_ready
+from holdfast.core.encoding import check_id
 from holdfast.core.errors import InvalidArgument, ThreadExists
-from holdfast.core.planning import Ready
 from holdfast.core.ports import Report, Store
 from holdfast.core.reading import parent_of
 from holdfast.core.rows import Asking, AskThreads, ThreadRow, ask
-from holdfast.core.stored import prepare
-from holdfast.core.values import AppendTo, Enqueue, Found, Limits, Page, Put, Result, Scope, Summary, Write
+from holdfast.core.values import Found, Page, Result, Scope, Summary, Write
 from holdfast.threads.jobs import Jobs
 from holdfast.threads.records import Records
 from holdfast.threads.search import search_words
@@ -88,7 +87,7 @@ class Database:
             RevisionConflict: A record is not where ``expect`` says.
             ClaimLost: A job to finish belongs to somebody else.
         """
-        ready = [made_ready(write, self.store.limits) for write in writes]
+        ready = all_ready(writes, self.store.limits)
         plan = await self.store.change(self._scope, lambda setting: planning.plan_commit(ready, setting))
         return plan.results
 
@@ -106,25 +105,6 @@ class Database:
             await self.store.close()
 
 
-def made_ready(write: Write, limits: Limits) -> Write | Ready:
-    """A write checked and encoded as far as can be without the store."""
-    match write:
-        case AppendTo():
-            check_id(write.thread, "thread id")
-            return Ready(thread=write.thread, prepared=prepare(write.change, limits), expect=write.expect)
-        case Put():
-            record = write.record
-            names = [("kind", record.kind), ("record id", record.id), *(("tag", tag) for tag in record.tags)]
-            for what, name in names:
-                check_id(name, what)
-            encode_checked(record.body, "record.body")
-        case Enqueue():
-            check_id(write.job.id, "job id")
-            check_id(write.job.kind, "job kind")
-            encode_checked(write.job.body, "job.body")
-    return write
-
-
 def _listed(owner: str | None, limit: int, after: str | None) -> Asking[Page]:
     rows = yield from ask(AskThreads(owner, _parse_cursor(after), limit + 1))
     more = rows[limit - 1] if len(rows) > limit else None
@@ -137,7 +117,7 @@ def _parse_cursor(cursor: str | None) -> tuple[int, str] | None:
     if cursor is None:
         return None
     created, _, id = cursor.partition(":")
-    if not created.isdigit():
+    if not created.isdecimal() or int(created) not in INTEGERS:
         raise InvalidArgument(problem=f"{cursor!r} is not a cursor of a page of threads.")
     return int(created), id
 

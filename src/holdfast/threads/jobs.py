@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core import jobs as rules
 from holdfast.core import planning
-from holdfast.core.encoding import encode_checked
+from holdfast.core.checking import made_ready
 from holdfast.core.errors import ClaimLost
 from holdfast.core.planning import Plan, Setting
 from holdfast.core.ports import Store
@@ -27,8 +27,7 @@ class Jobs:
 
     async def enqueue(self, job: Job) -> None:
         """Add a job, unless one with its key is waiting or running."""
-        encode_checked(job.body, "job.body")
-        write = Enqueue(job=job)
+        write = made_ready(Enqueue(job=job), self._store.limits)
         await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))
 
     async def claim(self, kinds: Sequence[str], *, limit: int = 1, lease_ms: int = 30_000) -> list[Job]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.core import planning
-from holdfast.core.encoding import encode_checked
+from holdfast.core.checking import made_ready
 from holdfast.core.errors import RecordNotFound
 from holdfast.core.ports import Store
 from holdfast.core.rows import AskRecord, AskRecords, ask
@@ -23,8 +23,7 @@ class Records:
         Raises:
             RevisionConflict: The record is not where ``expect`` says.
         """
-        encode_checked(record.body, "record.body")
-        write = Put(record=record, expect=expect)
+        write = made_ready(Put(record=record, expect=expect), self._store.limits)
         plan = await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))
         saved = plan.results[0]
         assert isinstance(saved, Record)

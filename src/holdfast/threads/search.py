@@ -71,9 +71,11 @@ def _tail(wanted: tuple[str, ...], owner: str | None) -> Asking[list[Found]]:
     for row, indexed in late:
         if owner not in (None, row.owner):
             continue
-        log = yield from reading.read_log(row, max(indexed, _own_start(row)), None, BATCH)
-        for _, items in log:
-            found += [_hit(row, text) for text in _texts(items) if _holds(text, wanted)]
+        after = max(indexed, _own_start(row))
+        while log := (yield from reading.read_log(row, after, None, BATCH)):
+            after = log[-1][0].version
+            for _, items in log:
+                found += [_hit(row, text) for text in _texts(items) if _holds(text, wanted)]
     return found
 
 

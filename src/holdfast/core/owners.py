@@ -1,0 +1,34 @@
+"""Whose something is: the owner of what is new, and what stands in the way unseen."""
+
+from collections.abc import Iterable
+
+from holdfast.core.encoding import check_id
+from holdfast.core.errors import Conflict, InvalidArgument, InvalidInput, StoreBusy, ThreadExists
+from holdfast.core.rows import AddThread, Effect, Restore, SaveRecord
+from holdfast.core.values import Scope
+
+
+def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
+    """The owner of something new: the one given, or the user on whose behalf it is made.
+
+    Raises:
+        InvalidArgument: A user would make something that belongs to somebody else.
+    """
+    if owner is None:
+        return scope.user
+    check_id(owner, "owner")
+    if scope.user not in (None, owner):
+        raise InvalidArgument(problem=f"User {scope.user!r} cannot make a {what} owned by {owner!r}.")
+    return owner
+
+
+def obstacle(effects: Iterable[Effect]) -> Conflict | InvalidInput | StoreBusy:
+    """Why a plan on fresh rows cannot be applied again and again: an id is taken, out of the scope's sight."""
+    for effect in effects:
+        match effect:
+            case AddThread() | Restore():
+                return ThreadExists(thread=effect.row.id)
+            case SaveRecord(before=0):
+                kind, id = effect.record.kind, effect.record.id
+                return InvalidArgument(problem=f"The {kind} {id!r} belongs to somebody else. Choose another id.")
+    return StoreBusy(store="The store")

@@ -1,0 +1,247 @@
+"""Questions answered with SQL: a named query in, typed rows out."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from holdfast.core.encoding import decode, encode
+from holdfast.core.rows import (
+    Ask,
+    AskAnchor,
+    AskChangesets,
+    AskCuts,
+    AskDue,
+    AskItems,
+    AskJob,
+    AskJobs,
+    AskKey,
+    AskNamed,
+    AskPending,
+    AskRecord,
+    AskRecords,
+    AskThread,
+    AskThreads,
+    AskWords,
+    ChangesetRow,
+    CutRow,
+    ItemRow,
+    KeyRow,
+    Segment,
+    ThreadRow,
+)
+from holdfast.core.values import Counters, Found, Job, Record, Scope
+from holdfast.stores.sqlite.connection import QUERIES
+
+_counters = msgspec.json.Decoder(Counters).decode
+_segments = msgspec.json.Decoder(tuple[Segment, ...]).decode
+_labels = msgspec.json.Decoder(tuple[str, ...]).decode
+FIRST, LAST = -(1 << 62), 1 << 62
+
+
+class Answers:
+    """Answers of one connection in one scope."""
+
+    def __init__(self, connection: apsw.Connection, scope: Scope) -> None:
+        self._connection = connection
+        self._scope = {"tenant": scope.tenant, "user": scope.user}
+
+    def __call__(self, question: Ask[Any]) -> Any:
+        """The answer to any question."""
+        return _answers[type(question)](self, question)
+
+    def _rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(QUERIES[query], values | self._scope).fetchall()
+
+    def thread(self, question: AskThread) -> ThreadRow | None:
+        rows = self._rows("thread", id=question.id)
+        return thread_row(rows[0]) if rows else None
+
+    def anchor(self, question: AskAnchor) -> tuple[int, bytes] | None:
+        rows = self._rows("anchor", key=question.key, upto=question.upto)
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def changesets(self, question: AskChangesets) -> list[ChangesetRow]:
+        rows = self._rows(
+            "changesets", key=question.key, after=question.after, upto=question.upto, limit=question.limit
+        )
+        return [
+            ChangesetRow(
+                version=version,
+                time=time,
+                envelope=envelope,
+                content=content,
+                salt=salt,
+                hash=hash,
+                counters=_counters(counters),
+                erased=erased,
+            )
+            for version, time, envelope, content, salt, hash, counters, erased in rows
+        ]
+
+    def items(self, question: AskItems) -> list[ItemRow]:
+        rows = self._rows(
+            "items_backwards" if question.backwards else "items",
+            key=question.key,
+            log=question.log,
+            above=question.above,
+            below=question.below,
+            upto=question.upto,
+            limit=question.limit,
+        )
+        return [
+            ItemRow(log=question.log, place=place, version=version, meta=meta, body=body, salt=salt, erased=erased)
+            for place, version, meta, body, salt, erased in rows
+        ]
+
+    def cuts(self, question: AskCuts) -> list[CutRow]:
+        rows = self._rows(
+            "cuts",
+            key=question.key,
+            log=question.log,
+            first=question.first,
+            last=question.last,
+            upto=question.upto,
+        )
+        return [
+            CutRow(log=question.log, first=first, last=last, version=version, count=count)
+            for first, last, version, count in rows
+        ]
+
+    def named(self, question: AskNamed) -> list[ItemRow]:
+        return [
+            ItemRow(
+                log=log, place=place, version=version, meta=meta, body=body, salt=salt, erased=erased, id=id
+            )
+            for id in question.ids
+            for log, place, version, meta, body, salt, erased in self._rows(
+                "named", key=question.key, id=id, upto=question.upto
+            )
+        ]
+
+    def key(self, question: AskKey) -> KeyRow | None:
+        rows = self._rows("key", key=question.key, name=question.name)
+        return KeyRow(rows[0][0], rows[0][1]) if rows else None
+
+    def record(self, question: AskRecord) -> Record | None:
+        rows = self._rows("record", kind=question.kind, id=question.id)
+        return _record(rows[0]) if rows else None
+
+    def records(self, question: AskRecords) -> list[Record]:
+        query = question.query
+        after = query.after or (None if query.newest else FIRST, None if query.newest else "")
+        values = {
+            "kind": query.kind,
+            "owner": query.owner,
+            "since": FIRST if query.since is None else query.since,
+            "until": LAST if query.until is None else query.until,
+            "after_sort": after[0],
+            "after_id": after[1],
+            "limit": query.limit,
+        }
+        name = "records_newest" if query.newest else "records"
+        if query.tags:
+            name = "records_tagged_newest" if query.newest else "records_tagged"
+            values |= {"tag": query.tags[0], "others": encode(query.tags[1:]).decode()}
+        return [_record(row) for row in self._rows(name, **values)]
+
+    def job(self, question: AskJob) -> Job | None:
+        rows = self._rows("job", id=question.id)
+        return job_of(rows[0]) if rows else None
+
+    def jobs(self, question: AskJobs) -> list[Job]:
+        return [job_of(row) for row in self._rows("jobs", status=question.status, limit=question.limit)]
+
+    def due(self, question: AskDue) -> list[Job]:
+        kinds = encode(question.kinds).decode()
+        return [job_of(row) for row in self._rows("due_jobs", kinds=kinds, now=question.now, limit=question.limit)]
+
+    def threads(self, question: AskThreads) -> list[ThreadRow]:
+        created, id = question.before or (LAST, "")
+        values = {"before_created": created, "before_id": id, "limit": question.limit}
+        owner = question.owner if question.owner is not None else self._scope["user"]
+        if owner is not None:
+            return [thread_row(row) for row in self._rows("threads_owned", owner=owner, **values)]
+        return [thread_row(row) for row in self._rows("threads", **values)]
+
+    def pending(self, question: AskPending) -> list[tuple[ThreadRow, int]]:
+        return [(thread_row(row[:-1]), row[-1]) for row in self._rows("pending", limit=question.limit)]
+
+    def words(self, question: AskWords) -> list[Found]:
+        terms = " AND ".join(f'words : "{word}"' for word in question.words)
+        match = f'({terms}) AND scope : "{scope_term(self._scope["tenant"] or "")}"'
+        rows = self._rows("words", match=match, owner=question.owner, limit=question.limit)
+        return [
+            Found(thread=thread, log=log, place=place, version=version, text=text, score=score)
+            for thread, log, place, version, text, score in rows
+        ]
+
+
+def scope_term(name: str) -> str:
+    """A tenant or user as one term of the index, whatever letters are in it."""
+    return f"x{name.encode().hex()}"
+
+
+def thread_row(row: tuple[Any, ...]) -> ThreadRow:
+    """A thread from its columns."""
+    key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels = row
+    return ThreadRow(
+        key=key,
+        id=id,
+        owner=owner,
+        created=created,
+        updated=updated,
+        version=version,
+        hash=hash,
+        counters=_counters(counters),
+        segments=_segments(segments),
+        parent_key=parent_key,
+        title=title,
+        labels=_labels(labels),
+    )
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    kind, id, owner, sort, revision, tags, body = row
+    return Record(
+        kind=kind, id=id, owner=owner, sort=sort, revision=revision, tags=_labels(tags), body=decode(body)
+    )
+
+
+def job_of(row: tuple[Any, ...]) -> Job:
+    """A job from its columns."""
+    id, kind, owner, name, due, attempts, most, status, token, until, problem, body = row
+    return Job(
+        id=id,
+        kind=kind,
+        owner=owner,
+        key=name,
+        due=due,
+        attempts=attempts,
+        limit=most,
+        status=status,
+        token=token,
+        until=until,
+        problem=problem,
+        body=decode(body),
+    )
+
+
+_answers: Final[dict[type, Callable[[Answers, Any], Any]]] = {
+    AskThread: Answers.thread,
+    AskAnchor: Answers.anchor,
+    AskChangesets: Answers.changesets,
+    AskItems: Answers.items,
+    AskCuts: Answers.cuts,
+    AskNamed: Answers.named,
+    AskKey: Answers.key,
+    AskRecord: Answers.record,
+    AskRecords: Answers.records,
+    AskJob: Answers.job,
+    AskJobs: Answers.jobs,
+    AskDue: Answers.due,
+    AskThreads: Answers.threads,
+    AskPending: Answers.pending,
+    AskWords: Answers.words,
+}

@@ -1,0 +1,109 @@
+"""Opening the file: what it is, what it must become, and how it is written."""
+
+import time
+from importlib.resources import files
+from pathlib import Path
+
+import apsw
+
+from holdfast.core.errors import StorageError, StoreDamaged
+from holdfast.core.migrations import numbered, pending
+from holdfast.core.queries import parse_queries
+
+APPLICATION_ID = 0x484F4C44  # "HOLD"
+BUSY_SECONDS = 30.0
+
+_here = files(__package__)
+QUERIES = parse_queries((_here / "queries.sql").read_text())
+MIGRATIONS = numbered({f.name: f.read_text() for f in (_here / "migrations").iterdir() if f.is_file()})
+FORMAT = max(MIGRATIONS)
+
+
+def connect(path: str, *, vfs: str | None = None, synchronous: str = "FULL") -> apsw.Connection:
+    """A connection to a file of ours, ready to use. The file is not changed."""
+    connection = apsw.Connection(path, vfs=vfs, statementcachesize=200)
+    connection.set_busy_handler(_wait_a_little)
+    for pragma, value in [("synchronous", synchronous), ("secure_delete", 1), ("foreign_keys", 0)]:
+        connection.pragma(pragma, value)
+    return connection
+
+
+def _wait_a_little(times: int) -> bool:
+    """Whether to go on waiting for another process's lock, after a short sleep."""
+    pause = min(0.0005 * (times + 1), 0.01)
+    time.sleep(pause)
+    return times * 0.01 < BUSY_SECONDS
+
+
+def prepare_file(connection: apsw.Connection, path: str) -> int:
+    """Create or upgrade the schema; the number it had before.
+
+    Raises:
+        StoreDamaged: The file is something else.
+        NewerFormat: A newer release wrote it; it is left as it is.
+    """
+    found = check_file(connection, path)
+    if not pending(found, MIGRATIONS, path):
+        _use_wal(connection, path)
+        return found
+    _use_wal(connection, path)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for number, script in pending(check_file(connection, path), MIGRATIONS, path).items():
+            connection.execute(script)
+            connection.pragma("application_id", APPLICATION_ID)
+            connection.pragma("user_version", number)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return found
+
+
+def check_file(connection: apsw.Connection, path: str) -> int:
+    """The number of the schema in a file, 0 if it is empty.
+
+    Raises:
+        StoreDamaged: The file is something else, or cut short.
+        NewerFormat: A newer release wrote it.
+    """
+    name, found = connection.pragma("application_id"), connection.pragma("user_version")
+    if name != APPLICATION_ID:
+        if next(iter(connection.execute("SELECT count(*) FROM sqlite_schema")))[0]:
+            raise StoreDamaged(store=path, problem="it is a database of another program")
+        return 0
+    pending(found, MIGRATIONS, path)
+    _check_length(path)
+    return int(found)
+
+
+def _check_length(path: str) -> None:
+    """Refuse a file that is shorter than its own header says; with a WAL beside it nothing is known."""
+    file, wal = Path(path), Path(f"{path}-wal")
+    if not file.exists() or (wal.exists() and wal.stat().st_size):
+        return
+    with file.open("rb") as raw:
+        header = raw.read(100)
+    if len(header) < 100:
+        return
+    page = int.from_bytes(header[16:18], "big")
+    expected = int.from_bytes(header[28:32], "big") * (65536 if page == 1 else page)
+    if file.stat().st_size < expected:
+        size = file.stat().st_size
+        raise StoreDamaged(store=path, problem=f"it has {size} bytes, but its header says {expected}")
+
+
+def _use_wal(connection: apsw.Connection, path: str) -> None:
+    if connection.pragma("journal_mode") == "wal":
+        return
+    for attempt in range(200):
+        try:
+            mode = connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            time.sleep(0.01 + attempt * 0.0005)
+            continue
+        if mode != "wal":
+            raise StorageError(store=path, problem=f"the file system allows journal mode {mode} only, not WAL")
+        return
+    raise apsw.BusyError("journal mode")

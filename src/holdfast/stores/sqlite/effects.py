@@ -1,0 +1,348 @@
+"""Effects applied with SQL, inside a transaction that somebody else holds."""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from holdfast.core.encoding import encode
+from holdfast.core.rows import (
+    AddJob,
+    AddThread,
+    Advance,
+    CheckRecord,
+    CopyLineage,
+    DropRecord,
+    DropThread,
+    Effect,
+    EndJob,
+    Index,
+    ItemRow,
+    MoveJob,
+    Restore,
+    SaveRecord,
+    Segment,
+    Stale,
+    ThreadRow,
+)
+from holdfast.core.text import words
+from holdfast.core.values import Counters, Job, Scope
+from holdfast.stores.sqlite.answers import scope_term
+from holdfast.stores.sqlite.connection import QUERIES
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+_ADVANCE: Final = QUERIES["advance"]
+_ADD_CHANGESET: Final = QUERIES["add_changeset"]
+_ADD_ITEM: Final = QUERIES["add_item"]
+_ADD_FOUR_ITEMS: Final = QUERIES["add_four_items"]
+_ADD_PENDING: Final = QUERIES["add_pending"]
+_PURGES: Final = [name for name in QUERIES if name.startswith("purge_")]
+PURGE_BY_LOG: Final = ("purge_items", "purge_cuts")
+
+
+class LogKeys:
+    """The keys of logs, remembered. Keys are never used again, so an old one finds nothing wrong."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[int, str], int] = {}
+
+    def get(self, connection: apsw.Connection, thread: int, name: str) -> int:
+        """The key of a thread's log, made if there is none yet."""
+        key = self._keys.get((thread, name))
+        if key is None:
+            rows = connection.execute("SELECT key FROM logs WHERE thread = ? AND name = ?", (thread, name)).fetchall()
+            key = rows[0][0] if rows else connection.execute(QUERIES["add_log"], (thread, name)).fetchall()[0][0]
+            if len(self._keys) > 10_000:
+                self._keys.clear()
+            self._keys[thread, name] = key
+        return key
+
+    def forget(self) -> None:
+        """Forget everything: a transaction that made some of them was undone."""
+        self._keys.clear()
+
+
+class Effects:
+    """What a plan writes, on one connection, in one scope."""
+
+    def __init__(self, connection: apsw.Connection, scope: Scope, logs: LogKeys) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self._scope = {"tenant": scope.tenant, "user": scope.user}
+        self._logs = logs
+
+    def apply(self, effects: Sequence[Effect]) -> None:
+        """Apply all effects.
+
+        Raises:
+            Stale: Something they assume is no longer so; the transaction must be undone.
+        """
+        for effect in effects:
+            _effects[type(effect)](self, effect)
+
+    def _run(self, query: str, **values: Any) -> int:
+        """Run a named query; how many rows it changed."""
+        self._execute(QUERIES[query], values | self._scope)
+        return self._connection.changes()
+
+    def add_thread(self, effect: AddThread) -> None:
+        self._insert_thread(effect.row)
+
+    def _insert_thread(self, row: ThreadRow) -> None:
+        try:
+            added = self._run(
+                "add_thread",
+                key=row.key,
+                id=row.id,
+                owner=row.owner,
+                created=row.created,
+                updated=row.updated,
+                version=row.version,
+                hash=row.hash,
+                counters=_encode(row.counters),
+                segments=_encode(row.segments),
+                parent_key=row.parent_key,
+                title=row.title,
+                labels=_encode(row.labels),
+            )
+        except apsw.ConstraintError:
+            raise Stale from None
+        if not added:
+            raise Stale
+
+    def advance(self, effect: Advance) -> None:
+        after = effect.after
+        counters = _encode(after.counters)
+        self._execute(
+            _ADVANCE,
+            {
+                "version": after.version,
+                "hash": after.hash,
+                "counters": counters,
+                "updated": after.updated,
+                "title": after.title,
+                "labels": _encode(after.labels),
+                "key": after.key,
+                "before": effect.before.hash,
+                **self._scope,
+            },
+        )
+        if self._connection.changes() != 1:
+            raise Stale
+        self._write(effect, counters)
+        self._execute(_ADD_PENDING, (after.key,))
+
+    def _write(self, step: Advance, counters: bytes) -> None:
+        """The rows of one changeset."""
+        key, change = step.after.key, step.change
+        if step.name is not None:
+            self._add_key(step)
+        self._execute(
+            _ADD_CHANGESET,
+            (
+                (key << 32) + change.version,
+                change.time,
+                change.envelope,
+                change.content,
+                change.salt,
+                change.hash,
+                counters,
+                change.erased,
+            ),
+        )
+        if step.items:
+            self._add_items(key, step.items)
+        for cut in step.cuts:
+            log = self._logs.get(self._connection, key, cut.log)
+            self._execute(QUERIES["add_cut"], (log, cut.last, cut.version, cut.first, cut.count))
+        if step.anchor is not None:
+            self._execute(QUERIES["add_anchor"], ((key << 32) + change.version, step.anchor))
+
+    def _add_key(self, step: Advance) -> None:
+        values = (step.after.key, step.name, step.change.version, step.fingerprint or b"")
+        try:
+            self._execute(QUERIES["add_key"], values)
+        except apsw.ConstraintError:
+            raise Stale from None
+
+    def _add_items(self, key: int, items: Sequence[ItemRow]) -> None:
+        rows = [
+            (
+                (self._logs.get(self._connection, key, item.log) << 32) + item.place,
+                item.version,
+                item.meta,
+                item.body,
+                item.salt,
+                item.erased,
+            )
+            for item in items
+        ]
+        fours = len(rows) - len(rows) % 4
+        for start in range(0, fours, 4):
+            self._execute(_ADD_FOUR_ITEMS, tuple(chain.from_iterable(rows[start : start + 4])))
+        for row in rows[fours:]:
+            self._execute(_ADD_ITEM, row)
+        for item in items:
+            if item.id is not None:
+                log = self._logs.get(self._connection, key, item.log)
+                self._execute(QUERIES["add_name"], (key, item.id, log, item.place))
+
+    def restore(self, effect: Restore) -> None:
+        self._insert_thread(effect.row)
+        for step in effect.steps:
+            self._write(step, _encode(step.after.counters))
+        self._execute(_ADD_PENDING, (effect.row.key,))
+
+    def copy_lineage(self, effect: CopyLineage) -> None:
+        for source, upto in _reach(effect.segments).items():
+            for query in ("copy_changesets", "copy_anchors"):
+                self._run(query, source=source, key=effect.key, upto=upto)
+            logs = self._execute(QUERIES["logs_of"], {"key": source, **self._scope}).fetchall()
+            for log, name in logs:
+                new_log = self._logs.get(self._connection, effect.key, name)
+                values = {"source": source, "log": log, "new_log": new_log, "upto": upto}
+                self._run("copy_items", **values)
+                self._run("copy_cuts", **values)
+                self._run("copy_names", key=effect.key, **values)
+
+    def drop_thread(self, effect: DropThread) -> None:
+        if not self._run("hide_thread", key=effect.row.key, before=effect.row.hash):
+            raise Stale
+        key: int | None = effect.row.key
+        while key is not None:
+            orphan = self._execute(QUERIES["orphan"], {"key": key, **self._scope}).fetchall()
+            if not orphan:
+                break
+            self._purge(key)
+            key = orphan[0][0]
+
+    def _purge(self, key: int) -> None:
+        logs = self._execute(QUERIES["logs_of"], {"key": key, **self._scope}).fetchall()
+        for log, _ in logs:
+            for query in PURGE_BY_LOG:
+                self._run(query, log=log)
+        for query in _PURGES:
+            if query not in PURGE_BY_LOG:
+                self._run(query, key=key)
+
+    def save_record(self, effect: SaveRecord) -> None:
+        record = effect.record
+        self._check_revision(record.kind, record.id, effect.before)
+        saved = self._run(
+            "save_record",
+            kind=record.kind,
+            id=record.id,
+            owner=record.owner,
+            sort=record.sort,
+            revision=record.revision,
+            tags=_encode(record.tags),
+            body=encode(record.body),
+        )
+        if not saved:
+            raise Stale
+        for tag in record.tags:
+            self._run("add_tag", kind=record.kind, tag=tag, sort=record.sort, id=record.id)
+
+    def _check_revision(self, kind: str, id: str, before: int) -> None:
+        """Hold a record to a revision, and take its tags away."""
+        rows = self._execute(QUERIES["record"], {"kind": kind, "id": id, **self._scope}).fetchall()
+        if (rows[0][4] if rows else 0) != before:
+            raise Stale
+        if rows:
+            self._run("drop_tags", kind=kind, id=id, sort=rows[0][3], tags=rows[0][5].decode())
+
+    def drop_record(self, effect: DropRecord) -> None:
+        self._check_revision(effect.kind, effect.id, effect.before)
+        self._run("drop_record", kind=effect.kind, id=effect.id)
+
+    def check_record(self, effect: CheckRecord) -> None:
+        values = {"kind": effect.kind, "id": effect.id, **self._scope}
+        rows = self._execute(QUERIES["record"], values).fetchall()
+        if (rows[0][4] if rows else 0) != effect.before:
+            raise Stale
+
+    def add_job(self, effect: AddJob) -> None:
+        self._run("add_job", **_job_values(effect.job))
+
+    def end_job(self, effect: EndJob) -> None:
+        if not self._run("end_job", id=effect.id, token=effect.token):
+            raise Stale
+
+    def move_job(self, effect: MoveJob) -> None:
+        job = effect.job
+        moved = self._run(
+            "move_job",
+            id=job.id,
+            before=effect.token,
+            due=job.due,
+            attempts=job.attempts,
+            status=job.status,
+            token=job.token,
+            until=job.until,
+            problem=job.problem,
+        )
+        if not moved:
+            raise Stale
+
+    def index(self, effect: Index) -> None:
+        row = effect.row
+        scope = " ".join([scope_term(self._scope["tenant"] or ""), *([scope_term(row.owner)] if row.owner else [])])
+        for text in effect.texts:
+            if not self._execute(
+                QUERIES["text_row"],
+                {"key": row.key, "log": self._log(row, text.log), "place": text.place, **self._scope},
+            ).fetchall():
+                folded = " ".join(words(text.text))
+                added = self._execute(
+                    QUERIES["add_text"],
+                    (folded, scope, text.text, row.key, text.log, text.place, text.version),
+                ).fetchall()
+                at = (row.key, self._log(row, text.log), text.place, added[0][0])
+                self._execute(QUERIES["add_text_row"], at)
+        self._execute(QUERIES["set_indexed"], (row.key, effect.upto))
+        self._run("drop_pending", key=row.key, upto=effect.upto)
+
+    def _log(self, row: ThreadRow, name: str) -> int:
+        return self._logs.get(self._connection, row.key, name)
+
+
+def _reach(segments: Sequence[Segment]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for segment in segments:
+        found[segment.key] = max(segment.upto, found.get(segment.key, 0))
+    return found
+
+
+def _job_values(job: Job) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "kind": job.kind,
+        "owner": job.owner,
+        "name": job.key,
+        "due": job.due,
+        "attempts": job.attempts,
+        "most": job.limit,
+        "status": job.status,
+        "token": job.token,
+        "until": job.until,
+        "problem": job.problem,
+        "body": encode(job.body),
+    }
+
+
+_effects: Final[dict[type, Callable[[Effects, Any], None]]] = {
+    AddThread: Effects.add_thread,
+    Advance: Effects.advance,
+    Restore: Effects.restore,
+    CopyLineage: Effects.copy_lineage,
+    DropThread: Effects.drop_thread,
+    SaveRecord: Effects.save_record,
+    DropRecord: Effects.drop_record,
+    CheckRecord: Effects.check_record,
+    AddJob: Effects.add_job,
+    EndJob: Effects.end_job,
+    MoveJob: Effects.move_job,
+    Index: Effects.index,
+}

@@ -1,0 +1,38 @@
+"""Where the driver's errors become ours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import apsw
+
+from holdfast.core.errors import (
+    HoldfastError,
+    StorageError,
+    StorageFull,
+    StoreBusy,
+    StoreDamaged,
+    StoreReadOnly,
+)
+
+
+@contextmanager
+def translated(store: str) -> Iterator[None]:
+    """Raise our errors for those of the driver."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise ours(error, store) from error
+
+
+def ours(error: apsw.Error, store: str) -> HoldfastError:
+    """Our error for one of the driver."""
+    match error:
+        case apsw.FullError():
+            return StorageFull(store=store)
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(store=store)
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | apsw.AuthError():
+            return StoreReadOnly(store=store)
+        case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
+            return StoreDamaged(store=store, problem=str(error))
+    return StorageError(store=store, problem=str(error))

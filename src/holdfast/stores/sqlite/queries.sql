@@ -1,0 +1,393 @@
+-- Every query that reads or changes what is there takes the tenant and the user. Rows below a thread are
+-- added only after "advance" has found that thread in the caller's scope, in the same transaction.
+
+-- name: thread
+SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels
+FROM threads
+WHERE tenant = :tenant AND id = :id AND deleted = 0 AND (:user IS NULL OR owner = :user);
+
+-- name: anchor
+SELECT at & 0xFFFFFFFF, state
+FROM anchors
+WHERE at > (:key << 32) AND at <= (:key << 32) + :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user))
+ORDER BY at DESC
+LIMIT 1;
+
+-- name: changesets
+SELECT at & 0xFFFFFFFF, time, envelope, content, salt, hash, counters, erased
+FROM changesets
+WHERE at > (:key << 32) + :after AND at <= (:key << 32) + :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user))
+ORDER BY at
+LIMIT :limit;
+
+-- name: items
+SELECT at & 0xFFFFFFFF, version, meta, body, salt, erased
+FROM items
+WHERE at > ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :above
+    AND at < ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :below
+    AND version <= :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user))
+ORDER BY at
+LIMIT :limit;
+
+-- name: items_backwards
+SELECT at & 0xFFFFFFFF, version, meta, body, salt, erased
+FROM items
+WHERE at > ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :above
+    AND at < ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :below
+    AND version <= :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user))
+ORDER BY at DESC
+LIMIT :limit;
+
+-- name: cuts
+SELECT first, last, version, count
+FROM cuts
+WHERE log = (SELECT key FROM logs WHERE thread = :key AND name = :log)
+    AND last >= :first AND first <= :last AND version <= :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: named
+SELECT logs.name, items.at & 0xFFFFFFFF, items.version, items.meta, items.body, items.salt, items.erased
+FROM names
+JOIN logs ON logs.key = names.log
+JOIN items ON items.at = (names.log << 32) + names.place
+WHERE names.thread = :key AND names.id = :id AND items.version <= :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: key
+SELECT version, fingerprint
+FROM keys
+WHERE thread = :key AND name = :name
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: record
+SELECT kind, id, owner, sort, revision, tags, body
+FROM records
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND (:user IS NULL OR owner = :user);
+
+-- name: records
+SELECT kind, id, owner, sort, revision, tags, body
+FROM records
+WHERE tenant = :tenant AND kind = :kind AND (:user IS NULL OR owner = :user)
+    AND (:owner IS NULL OR owner = :owner)
+    AND sort >= :since AND sort < :until AND (sort, id) > (:after_sort, :after_id)
+ORDER BY sort, id
+LIMIT :limit;
+
+-- name: records_newest
+SELECT kind, id, owner, sort, revision, tags, body
+FROM records
+WHERE tenant = :tenant AND kind = :kind AND (:user IS NULL OR owner = :user)
+    AND (:owner IS NULL OR owner = :owner)
+    AND sort >= :since AND sort < :until AND (:after_id IS NULL OR (sort, id) < (:after_sort, :after_id))
+ORDER BY sort DESC, id DESC
+LIMIT :limit;
+
+-- name: records_tagged
+SELECT records.kind, records.id, owner, records.sort, revision, tags, body
+FROM tags
+JOIN records USING (tenant, kind, id)
+WHERE tenant = :tenant AND kind = :kind AND tags.tag = :tag AND (:user IS NULL OR owner = :user)
+    AND (:owner IS NULL OR owner = :owner)
+    AND tags.sort >= :since AND tags.sort < :until AND (tags.sort, tags.id) > (:after_sort, :after_id)
+    AND NOT EXISTS (
+        SELECT 1 FROM json_each(:others) AS other
+        WHERE NOT EXISTS (
+            SELECT 1 FROM tags AS more
+            WHERE more.tenant = records.tenant AND more.kind = records.kind AND more.tag = other.value
+                AND more.sort = records.sort AND more.id = records.id
+        )
+    )
+ORDER BY tags.sort, tags.id
+LIMIT :limit;
+
+-- name: records_tagged_newest
+SELECT records.kind, records.id, owner, records.sort, revision, tags, body
+FROM tags
+JOIN records USING (tenant, kind, id)
+WHERE tenant = :tenant AND kind = :kind AND tags.tag = :tag AND (:user IS NULL OR owner = :user)
+    AND (:owner IS NULL OR owner = :owner)
+    AND tags.sort >= :since AND tags.sort < :until
+    AND (:after_id IS NULL OR (tags.sort, tags.id) < (:after_sort, :after_id))
+    AND NOT EXISTS (
+        SELECT 1 FROM json_each(:others) AS other
+        WHERE NOT EXISTS (
+            SELECT 1 FROM tags AS more
+            WHERE more.tenant = records.tenant AND more.kind = records.kind AND more.tag = other.value
+                AND more.sort = records.sort AND more.id = records.id
+        )
+    )
+ORDER BY tags.sort DESC, tags.id DESC
+LIMIT :limit;
+
+-- name: job
+SELECT id, kind, owner, name, due, attempts, most, status, token, until, problem, body
+FROM jobs
+WHERE tenant = :tenant AND id = :id AND (:user IS NULL OR owner = :user);
+
+-- name: jobs
+SELECT id, kind, owner, name, due, attempts, most, status, token, until, problem, body
+FROM jobs
+WHERE tenant = :tenant AND (:user IS NULL OR owner = :user) AND (:status IS NULL OR status = :status)
+ORDER BY due, id
+LIMIT :limit;
+
+-- name: threads
+SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels
+FROM threads
+WHERE tenant = :tenant AND deleted = 0 AND :user IS NULL AND (created, id) < (:before_created, :before_id)
+ORDER BY created DESC, id DESC
+LIMIT :limit;
+
+-- name: threads_owned
+SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels
+FROM threads
+WHERE tenant = :tenant AND owner = :owner AND deleted = 0 AND (:user IS NULL OR owner = :user)
+    AND (created, id) < (:before_created, :before_id)
+ORDER BY created DESC, id DESC
+LIMIT :limit;
+
+-- name: pending
+SELECT threads.key, id, owner, created, updated, threads.version, hash, counters, segments, parent_key, title,
+    labels, coalesce(indexed.version, 0)
+FROM pending
+JOIN threads ON threads.key = pending.thread
+LEFT JOIN indexed ON indexed.thread = pending.thread
+WHERE tenant = :tenant AND deleted = 0 AND (:user IS NULL OR owner = :user)
+ORDER BY pending.thread
+LIMIT :limit;
+
+-- name: words
+SELECT threads.id, log, place, texts.version, text, -rank
+FROM texts
+JOIN threads ON threads.key = texts.thread
+WHERE texts MATCH :match AND tenant = :tenant AND deleted = 0 AND (:user IS NULL OR owner = :user)
+    AND (:owner IS NULL OR owner = :owner)
+ORDER BY rank, threads.id, place
+LIMIT :limit;
+
+-- name: add_thread
+INSERT INTO threads (
+    key, tenant, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels
+)
+SELECT :key, :tenant, :id, :owner, :created, :updated, :version, :hash, :counters, :segments, :parent_key, :title,
+    :labels
+WHERE :user IS NULL OR :owner = :user;
+
+-- name: advance
+UPDATE threads
+SET version = :version, hash = :hash, counters = :counters, updated = :updated, title = :title, labels = :labels
+WHERE key = :key AND hash = :before AND deleted = 0 AND tenant = :tenant AND (:user IS NULL OR owner = :user);
+
+-- name: add_changeset
+INSERT INTO changesets (at, time, envelope, content, salt, hash, counters, erased)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: add_item
+INSERT INTO items (at, version, meta, body, salt, erased)
+VALUES (?, ?, ?, ?, ?, ?);
+
+-- name: add_four_items
+INSERT INTO items (at, version, meta, body, salt, erased)
+VALUES (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?);
+
+-- name: add_log
+INSERT INTO logs (thread, name)
+VALUES (?, ?)
+RETURNING key;
+
+-- name: add_name
+INSERT OR IGNORE INTO names (thread, id, log, place)
+VALUES (?, ?, ?, ?);
+
+-- name: add_cut
+INSERT INTO cuts (log, last, version, first, count)
+VALUES (?, ?, ?, ?, ?);
+
+-- name: add_anchor
+INSERT OR REPLACE INTO anchors (at, state)
+VALUES (?, ?);
+
+-- name: add_key
+INSERT INTO keys (thread, name, version, fingerprint)
+VALUES (?, ?, ?, ?);
+
+-- name: add_pending
+INSERT OR IGNORE INTO pending (thread)
+VALUES (?);
+
+-- name: copy_changesets
+INSERT INTO changesets (at, time, envelope, content, salt, hash, counters, erased, key_id, nonce)
+SELECT at - (:source << 32) + (:key << 32), time, envelope, content, salt, hash, counters, erased, key_id, nonce
+FROM changesets
+WHERE at > (:source << 32) AND at <= (:source << 32) + :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :source AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: copy_items
+INSERT INTO items (at, version, meta, body, salt, erased, key_id, nonce)
+SELECT items.at - (:log << 32) + (:new_log << 32), items.version, meta, body, salt, erased, key_id, nonce
+FROM items
+WHERE items.at > (:log << 32) AND items.at < ((:log + 1) << 32) AND items.version <= :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :source AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: copy_cuts
+INSERT INTO cuts
+SELECT :new_log, last, version, first, count
+FROM cuts
+WHERE log = :log AND version <= :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :source AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: copy_names
+INSERT OR IGNORE INTO names
+SELECT :key, names.id, :new_log, names.place
+FROM names
+JOIN items ON items.at = (names.log << 32) + names.place
+WHERE names.thread = :source AND names.log = :log AND items.version <= :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :source AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: copy_anchors
+INSERT INTO anchors
+SELECT at - (:source << 32) + (:key << 32), state, key_id, nonce
+FROM anchors
+WHERE at > (:source << 32) AND at <= (:source << 32) + :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :source AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: logs_of
+SELECT key, name
+FROM logs
+WHERE thread = :key
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: hide_thread
+UPDATE threads
+SET deleted = 1
+WHERE key = :key AND hash = :before AND deleted = 0 AND tenant = :tenant AND (:user IS NULL OR owner = :user);
+
+-- name: orphan
+SELECT parent_key
+FROM threads
+WHERE key = :key AND deleted = 1 AND tenant = :tenant AND (:user IS NULL OR owner = :user)
+    AND NOT EXISTS (SELECT 1 FROM threads AS child WHERE child.parent_key = threads.key);
+
+-- name: purge_items
+DELETE FROM items
+WHERE at > (:log << 32) AND at < ((:log + 1) << 32) AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_cuts
+DELETE FROM cuts
+WHERE log = :log AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_changesets
+DELETE FROM changesets
+WHERE at > (:key << 32) AND at < ((:key + 1) << 32) AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_anchors
+DELETE FROM anchors
+WHERE at > (:key << 32) AND at < ((:key + 1) << 32) AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_names
+DELETE FROM names
+WHERE thread = :key AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_keys
+DELETE FROM keys
+WHERE thread = :key AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_texts
+DELETE FROM texts
+WHERE rowid IN (SELECT row FROM text_rows WHERE thread = :key) AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_text_rows
+DELETE FROM text_rows
+WHERE thread = :key AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_pending
+DELETE FROM pending
+WHERE thread = :key AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_indexed
+DELETE FROM indexed
+WHERE thread = :key AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_logs
+DELETE FROM logs
+WHERE thread = :key AND :tenant = :tenant AND :user IS :user;
+
+-- name: purge_thread
+DELETE FROM threads
+WHERE key = :key AND deleted = 1 AND tenant = :tenant AND (:user IS NULL OR owner = :user);
+
+-- name: save_record
+INSERT INTO records (tenant, kind, id, owner, sort, revision, tags, body)
+SELECT :tenant, :kind, :id, :owner, :sort, :revision, :tags, :body
+WHERE (:user IS NULL OR :owner = :user)
+ON CONFLICT (tenant, kind, id) DO UPDATE
+SET owner = excluded.owner, sort = excluded.sort, revision = excluded.revision, tags = excluded.tags,
+    body = excluded.body
+WHERE :user IS NULL OR records.owner = :user;
+
+-- name: drop_record
+DELETE FROM records
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND (:user IS NULL OR owner = :user);
+
+-- name: add_tag
+INSERT OR IGNORE INTO tags (tenant, kind, tag, sort, id)
+VALUES (:tenant, :kind, :tag, :sort, :id);
+
+-- name: drop_tags
+DELETE FROM tags
+WHERE tenant = :tenant AND kind = :kind AND id = :id AND sort = :sort
+    AND tag IN (SELECT value FROM json_each(:tags)) AND :user IS :user;
+
+-- name: add_job
+INSERT INTO jobs (tenant, id, kind, owner, name, due, attempts, most, status, token, until, problem, body)
+SELECT :tenant, :id, :kind, :owner, :name, :due, :attempts, :most, :status, :token, :until, :problem, :body
+WHERE :user IS NULL OR :owner = :user
+ON CONFLICT DO NOTHING;
+
+-- name: move_job
+UPDATE jobs
+SET due = :due, attempts = :attempts, status = :status, token = :token, until = :until, problem = :problem
+WHERE tenant = :tenant AND id = :id AND token IS :before AND (:user IS NULL OR owner = :user);
+
+-- name: end_job
+DELETE FROM jobs
+WHERE tenant = :tenant AND id = :id AND token = :token AND (:user IS NULL OR owner = :user);
+
+-- name: due_jobs
+SELECT id, kind, owner, name, due, attempts, most, status, token, until, problem, body
+FROM jobs
+WHERE tenant = :tenant AND (:user IS NULL OR owner = :user) AND kind IN (SELECT value FROM json_each(:kinds))
+    AND ((status = 'waiting' AND due <= :now) OR (status = 'running' AND until <= :now))
+ORDER BY due, id
+LIMIT :limit;
+
+-- name: add_text
+INSERT INTO texts (words, scope, text, thread, log, place, version)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+RETURNING rowid;
+
+-- name: add_text_row
+INSERT OR IGNORE INTO text_rows (thread, log, place, row)
+VALUES (?, ?, ?, ?);
+
+-- name: text_row
+SELECT row
+FROM text_rows
+WHERE thread = :key AND log = :log AND place = :place AND :tenant = :tenant AND :user IS :user;
+
+-- name: set_indexed
+INSERT INTO indexed (thread, version)
+VALUES (?, ?)
+ON CONFLICT (thread) DO UPDATE SET version = max(version, excluded.version);
+
+-- name: drop_pending
+DELETE FROM pending
+WHERE thread = :key
+    AND EXISTS (
+        SELECT 1 FROM threads
+        WHERE key = :key AND version <= :upto AND tenant = :tenant AND (:user IS NULL OR owner = :user)
+    );

@@ -1,0 +1,162 @@
+"""The store: one writing thread, a few reading ones, and what joins them."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self, TypeVar
+
+import apsw
+
+from holdfast.core.errors import InvalidArgument, StorageError
+from holdfast.core.planning import Plan, Setting, plan_claim
+from holdfast.core.ports import Report
+from holdfast.core.rows import Asking, AskThread, MoveJob, answered, ask
+from holdfast.core.values import Job, Limits, Scope
+from holdfast.stores.sqlite.answers import Answers
+from holdfast.stores.sqlite.connection import FORMAT, check_file, connect, prepare_file
+from holdfast.stores.sqlite.errors import translated
+from holdfast.stores.sqlite.readers import Readers
+from holdfast.stores.sqlite.writer import Writer
+from holdfast.stores.waking import Wakes
+
+T = TypeVar("T")
+READERS = 3
+POLL_SECONDS = 0.05
+BACKUP_PAGES = 256
+
+
+def now_ms() -> int:
+    """The time, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class SqliteStore:
+    """Threads, records and jobs in one file, for this and any other process on the machine."""
+
+    name = "sqlite"
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        limits: Limits | None = None,
+        clock: Callable[[], int] = now_ms,
+        random: Callable[[int], bytes] = os.urandom,
+        vfs: str | None = None,
+        synchronous: str = "FULL",
+    ) -> None:
+        self.path = path
+        self.limits = limits or Limits()
+        self._clock = clock
+        self._vfs = vfs
+        self._synchronous = synchronous
+        self._wakes = Wakes()
+        self._writer = Writer(self._prepared, path, clock, random)
+        self._readers = Readers(self._connect, path, READERS)
+
+    @classmethod
+    async def open(cls, path: str, *, limits: Limits | None = None) -> Self:
+        """Open a file, and create or upgrade it.
+
+        Raises:
+            StoreReadOnly: The file or its directory cannot be written.
+            StoreDamaged: It is not a database of ours, or cut short.
+            NewerFormat: A newer release wrote it.
+        """
+        store = cls(path, limits=limits)
+        await store.start()
+        return store
+
+    async def start(self) -> None:
+        """Open the connections."""
+        if self.path in ("", ":memory:"):
+            raise InvalidArgument(problem="SQLite needs a file. Use memory:// to keep threads in memory.")
+        if not Path(self.path).absolute().parent.is_dir():
+            raise StorageError(store=self.path, problem="its directory does not exist")
+        with translated(self.path):
+            await asyncio.to_thread(self._writer.start)
+        self._readers.start()
+
+    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+        """The result of a reading, all of it from one moment."""
+        return await self._readers.run(lambda connection: _read(connection, scope, asking))
+
+    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+        """The plan that was applied."""
+        plan = await self._writer.commit(scope, planning)
+        self._wakes.wake(scope.tenant, plan.known)
+        return plan
+
+    async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
+        """Jobs that are due, now held by a claim of their own for so long."""
+        plan = await self.change(scope, lambda setting: plan_claim(kinds, limit, lease_ms, setting))
+        return [effect.job for effect in plan.effects if isinstance(effect, MoveJob)]
+
+    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+        """Return once the thread may be past a version, or when the time is over."""
+        end = time.monotonic() + timeout
+        while (left := end - time.monotonic()) > 0:
+            row = await self.read(scope, ask(AskThread(thread)))
+            if row is None or row.version > after:
+                return
+            await self._wakes.wait(scope.tenant, thread, min(left, POLL_SECONDS))
+
+    async def report(self) -> Report:
+        """What the store says about its health."""
+        return await self._readers.run(self._report)
+
+    async def backup(self, path: str, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+        """Copy the whole database to a new file while others go on writing."""
+        if Path(path).exists():
+            raise InvalidArgument(problem=f"{path!r} exists already; a backup never overwrites.")
+        await asyncio.to_thread(self._backup, path, progress)
+
+    async def close(self) -> None:
+        """End the threads and close the file. Calls under way end first."""
+        await asyncio.to_thread(self._readers.close)
+        await asyncio.to_thread(self._writer.close)
+
+    def _connect(self) -> apsw.Connection:
+        return connect(self.path, vfs=self._vfs, synchronous=self._synchronous)
+
+    def _prepared(self) -> apsw.Connection:
+        connection = self._connect()
+        try:
+            prepare_file(connection, self.path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _report(self, connection: apsw.Connection) -> Report:
+        facts: dict[str, str | int | bool | None] = {
+            "path": str(Path(self.path).absolute()),
+            "sqlite": apsw.sqlite_lib_version(),
+            "journal_mode": str(connection.pragma("journal_mode")),
+            "synchronous": self._synchronous,
+            "bytes": int(connection.pragma("page_count")) * int(connection.pragma("page_size")),
+        }
+        found = check_file(connection, self.path)
+        return Report(store="sqlite", format=found, healthy=found == FORMAT, facts=facts)
+
+    def _backup(self, path: str, progress: Callable[[int, int], None]) -> None:
+        with translated(path):
+            source, target = self._connect(), apsw.Connection(path)
+            try:
+                with target.backup("main", source, "main") as copying:
+                    while not copying.done:
+                        copying.step(BACKUP_PAGES)
+                        progress(copying.page_count - copying.remaining, copying.page_count)
+            finally:
+                target.close()
+                source.close()
+
+
+def _read(connection: apsw.Connection, scope: Scope, asking: Asking[T]) -> T:
+    connection.execute("BEGIN")
+    try:
+        return answered(asking, Answers(connection, scope))
+    finally:
+        connection.execute("END")

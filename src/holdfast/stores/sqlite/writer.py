@@ -1,0 +1,225 @@
+"""The one thread that writes: commits waiting at the same moment go to disk together."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import apsw
+
+from holdfast.core.errors import HoldfastError, StorageError, StoreClosed
+from holdfast.core.heads import Heads
+from holdfast.core.owners import obstacle
+from holdfast.core.planning import Known, Plan, Setting
+from holdfast.core.rows import Asking, Stale, answered
+from holdfast.core.values import Scope
+from holdfast.stores.sqlite.answers import Answers
+from holdfast.stores.sqlite.effects import Effects, LogKeys
+from holdfast.stores.sqlite.errors import ours
+
+MOST_TOGETHER = 128
+
+Planning: TypeAlias = Callable[[Setting], Asking[Plan]]
+Outcome: TypeAlias = Plan | Exception
+
+
+class Request:
+    """A commit on its way: what to plan, and who waits for it."""
+
+    __slots__ = ("future", "loop", "planning", "scope", "withdrawn")
+
+    def __init__(self, scope: Scope, planning: Planning) -> None:
+        self.scope = scope
+        self.planning = planning
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Plan] = self.loop.create_future()
+        self.withdrawn = False
+
+
+class Writer:
+    """Owns the writing connection. Nobody is answered before the disk has it."""
+
+    def __init__(
+        self,
+        connect: Callable[[], apsw.Connection],
+        store: str,
+        clock: Callable[[], int],
+        random: Callable[[int], bytes],
+    ) -> None:
+        self._connect = connect
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._heads = Heads()
+        self._logs = LogKeys()
+        self._new: dict[tuple[str, str], Known | None] = {}
+        self._closed = False
+        self._opened: Exception | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
+
+    def start(self) -> None:
+        """Open the connection in its own thread; raise what went wrong there."""
+        self._thread.start()
+        self._ready.wait()
+        if self._opened is not None:
+            raise self._opened
+
+    async def commit(self, scope: Scope, planning: Planning) -> Plan:
+        """The plan, once it is on disk.
+
+        A caller that is cancelled withdraws a commit that has not begun; one that has begun stands.
+        """
+        if self._closed:
+            raise StoreClosed
+        request = Request(scope, planning)
+        self._queue.put(request)
+        try:
+            return await request.future
+        except asyncio.CancelledError:
+            request.withdrawn = True
+            raise
+
+    def close(self) -> None:
+        """End after what is queued; blocks until the connection is closed."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._connection = self._connect()
+        except Exception as error:  # handed to whoever starts the writer
+            self._opened = error
+            return
+        finally:
+            self._ready.set()
+        try:
+            while group := self._next_group():
+                self._answer(group, self._commit_group(group))
+        finally:
+            self._connection.close()
+
+    def _next_group(self) -> list[Request]:
+        """All that waits now, at least one; empty when it is time to end."""
+        group: list[Request] = []
+        request = self._queue.get()
+        while request is not None:
+            group.append(request)
+            if len(group) == MOST_TOGETHER:
+                return group
+            try:
+                request = self._queue.get_nowait()
+            except queue.Empty:
+                return group
+        if group:
+            self._queue.put(None)
+        return group
+
+    def _answer(self, group: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
+        """Wake each waiting loop once."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Request, Outcome]]] = {}
+        for request, outcome in zip(group, outcomes, strict=True):
+            by_loop.setdefault(request.loop, []).append((request, outcome))
+        for loop, answers in by_loop.items():
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_deliver, answers)
+
+    def _commit_group(self, group: Sequence[Request]) -> list[Outcome]:
+        """One transaction for all; if it fails as a whole, each on its own."""
+        try:
+            return self._transaction(group)
+        except apsw.Error as error:
+            failure = ours(error, self._store)
+            failure.__cause__ = error
+        if len(group) == 1:
+            return [failure]
+        return [outcome for request in group for outcome in self._commit_group([request])]
+
+    def _transaction(self, group: Sequence[Request]) -> list[Outcome]:
+        self._new.clear()
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            outcomes = [self._one(request) for request in group]
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            self._logs.forget()
+            raise
+        for (tenant, id), known in self._new.items():
+            self._heads.learn(tenant, {id: known})
+        return outcomes
+
+    def _one(self, request: Request) -> Outcome:
+        """Plan and apply one commit; what it refuses is its own outcome, not the group's."""
+        if request.withdrawn:
+            return StorageError(store=self._store, problem="the commit was withdrawn before it began")
+        try:
+            plan, applied = self._try(request, fresh=False)
+            if not applied:
+                plan, applied = self._try(request, fresh=True)
+        except HoldfastError as error:
+            return error
+        return plan if applied else obstacle(plan.effects)
+
+    def _try(self, request: Request, *, fresh: bool) -> tuple[Plan, bool]:
+        """The plan, and whether what it assumed was so."""
+        plan = answered(
+            request.planning(self._setting(request.scope, fresh=fresh)), Answers(self._connection, request.scope)
+        )
+        effects = Effects(self._connection, request.scope, self._logs)
+        try:
+            if len(plan.effects) == 1 and not _may_fail_late(plan):
+                effects.apply(plan.effects)
+            else:
+                self._guarded(effects, plan)
+        except Stale:
+            return plan, False
+        for id, known in plan.known.items():
+            self._new[request.scope.tenant, id] = known
+        return plan, True
+
+    def _guarded(self, effects: Effects, plan: Plan) -> None:
+        """Apply effects so that a stale one undoes those before it."""
+        self._connection.execute("SAVEPOINT one")
+        try:
+            effects.apply(plan.effects)
+        except Stale:
+            self._connection.execute("ROLLBACK TO one")
+            self._connection.execute("RELEASE one")
+            self._logs.forget()
+            raise
+        self._connection.execute("RELEASE one")
+
+    def _setting(self, scope: Scope, *, fresh: bool) -> Setting:
+        remembered = self._heads.of(scope.tenant)
+
+        def known(id: str) -> Known | None:
+            return self._new[scope.tenant, id] if (scope.tenant, id) in self._new else remembered(id)
+
+        return Setting(
+            scope=scope, now=self._clock(), random=self._random, new_key=self._new_key, known=known, fresh=fresh
+        )
+
+    def _new_key(self) -> int:
+        rows = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'threads'").fetchall()
+        return int(rows[0][0]) + 1 if rows else 1
+
+
+def _may_fail_late(plan: Plan) -> bool:
+    """Whether the only effect may turn out stale after it has written something."""
+    return getattr(plan.effects[0], "name", None) is not None
+
+
+def _deliver(answers: list[tuple[Request, Any]]) -> None:
+    for request, outcome in answers:
+        if request.future.done():
+            continue
+        if isinstance(outcome, Exception):
+            request.future.set_exception(outcome)
+        else:
+            request.future.set_result(outcome)

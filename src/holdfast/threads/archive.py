@@ -1,0 +1,171 @@
+"""Moving threads out and in: an archive written line by line, and read back the same way."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from hashlib import sha256
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core import archive, chain, reading
+from holdfast.core.archive import Archived, Closing, Header, Total, line_of, opening_of, step_of
+from holdfast.core.encoding import JSON
+from holdfast.core.errors import (
+    ArchiveInvalid,
+    HoldfastError,
+    InvalidInput,
+    StoreDamaged,
+    ThreadExists,
+)
+from holdfast.core.ports import Store
+from holdfast.core.restoring import plan_restore
+from holdfast.core.rows import AskThreads, ChangesetRow, ItemRow, ThreadRow, ask
+from holdfast.core.values import Scope
+
+BATCH = 64
+PAGE = 256
+
+
+class Passed(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a thread has been moved; it is done, and its hash known, once ``version`` reaches ``of``."""
+
+    thread: str
+    version: int
+    of: int
+    hash: str | None = None
+    skipped: bool = False
+
+
+Told: TypeAlias = Callable[[Passed], None]
+"""Who is told how far it has come."""
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import has done; ``total`` is what the archive held."""
+
+    threads: tuple[Passed, ...]
+    skipped: tuple[str, ...]
+    total: Total
+
+
+def _nobody(passed: Passed) -> None:
+    """Nobody is told."""
+
+
+async def export_threads(
+    store: Store, scope: Scope, ids: Sequence[str] | None = None, *, told: Told = _nobody
+) -> AsyncIterator[bytes]:
+    """The lines of an archive of some threads, or of all: each as it stood when its turn came.
+
+    Raises:
+        ThreadNotFound: One of the threads asked for is not there.
+        StoreDamaged: A thread does not stand on its chain; what came before is no archive without its end.
+    """
+    yield line_of(Header(format=archive.FORMAT))
+    threads = changesets = items = 0
+    async for row in _chosen(store, scope, ids):
+        async for line, born in _lines(store, scope, row, told):
+            items += born
+            yield line
+        threads, changesets = threads + 1, changesets + row.version
+    yield line_of(Total(threads=threads, changesets=changesets, items=items))
+
+
+async def _chosen(store: Store, scope: Scope, ids: Sequence[str] | None) -> AsyncIterator[ThreadRow]:
+    for id in dict.fromkeys(ids or ()):
+        yield await store.read(scope, reading.read_thread(id))
+    before: tuple[int, str] | None = None
+    while ids is None:
+        rows = await store.read(scope, ask(AskThreads(None, before, PAGE)))
+        if not rows:
+            return
+        for row in rows:
+            yield row
+        before = (rows[-1].created, rows[-1].id)
+
+
+async def _lines(store: Store, scope: Scope, row: ThreadRow, told: Told) -> AsyncIterator[tuple[bytes, int]]:
+    """The lines of one thread, each with the number of its items. What is written was checked."""
+    lines = sha256()
+    opening = line_of(opening_of(row))
+    lines.update(opening)
+    yield opening, 0
+    version, hash = 0, chain.start_of(chain.segments_of(row)[0], None, b"")
+    while version < row.version:
+        batch = await store.read(scope, reading.read_log(row, version, None, BATCH))
+        hash = _checked(row, batch, hash, version)
+        for change, items in batch:
+            state = await _state_after(store, scope, row, change)
+            line = line_of(step_of(change, items, state))
+            lines.update(line)
+            yield line, len(items)
+        version = batch[-1][0].version
+        told(Passed(thread=row.id, version=version, of=row.version + 1))
+    closing = Closing(id=row.id, version=row.version, hash=row.hash.hex(), sha256=lines.hexdigest())
+    yield line_of(closing), 0
+    told(Passed(thread=row.id, version=row.version + 1, of=row.version + 1, hash=row.hash.hex()))
+
+
+def _checked(
+    row: ThreadRow, batch: list[tuple[ChangesetRow, list[ItemRow]]], hash: bytes, version: int
+) -> bytes:
+    """The hash after some changesets that were read, if they are whole."""
+    if not batch:
+        raise StoreDamaged(store=f"Thread {row.id!r}", problem=f"version {version + 1} is missing")
+    hash, problems = reading.check_log(row, batch, hash, version)
+    if problems:
+        raise StoreDamaged(store=f"Thread {row.id!r}", problem=problems[0])
+    return hash
+
+
+async def _state_after(store: Store, scope: Scope, row: ThreadRow, change: ChangesetRow) -> JSON:
+    """The state after a changeset whose content was erased: nothing else leads there any more."""
+    if change.erased is None:
+        return None
+    try:
+        return await store.read(scope, reading.read_state(row, change.version))
+    except HoldfastError:
+        return None  # nothing leads there in the store either
+
+
+async def import_threads(
+    store: Store,
+    scope: Scope,
+    lines: AsyncIterable[bytes],
+    *,
+    skip_existing: bool = False,
+    told: Told = _nobody,
+) -> Imported:
+    """Take in the threads of an archive, each whole or not at all.
+
+    Raises:
+        ArchiveInvalid: A line is damaged, or the archive was cut short; threads before it were taken in.
+        ThreadExists: A thread of that id is there already.
+    """
+    reader = archive.Reader()
+    done: list[Passed] = []
+    async for line in lines:
+        archived = reader.take(line)
+        if archived is not None:
+            done.append(await _taken_in(store, scope, archived, skip_existing=skip_existing))
+            told(done[-1])
+    total = reader.finish()
+    return Imported(
+        threads=tuple(passed for passed in done if not passed.skipped),
+        skipped=tuple(passed.thread for passed in done if passed.skipped),
+        total=total,
+    )
+
+
+async def _taken_in(store: Store, scope: Scope, archived: Archived, *, skip_existing: bool) -> Passed:
+    id, version = archived.row.id, len(archived.log)
+    try:
+        plan = await store.change(scope, lambda setting: plan_restore(archived, setting))
+    except ThreadExists:
+        if not skip_existing:
+            raise
+        return Passed(thread=id, version=version, of=version, skipped=True)
+    except (InvalidInput, msgspec.MsgspecError) as error:
+        raise ArchiveInvalid(line=archived.line, problem=str(error).rstrip(".")) from error
+    known = plan.known[id]
+    assert known is not None
+    return Passed(thread=id, version=version, of=version, hash=known.row.hash.hex())
