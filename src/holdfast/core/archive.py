@@ -306,18 +306,19 @@ class _Partial:
             raise self._wrong(end + 1, "changesets before the thread's end are missing")
         if self._row.segments and end < self._row.segments[-1].upto:
             raise self._wrong(end + 1, "the thread ends before the version it was forked at")
-        if line.sha256 != self.digest.hexdigest() or line.hash != self._end_hash().hex():
+        if line.sha256 != self.digest.hexdigest() or line.hash != end_hash(self._row, end, self._hash).hex():
             raise self._wrong(end + 1, "the thread's lines were altered")
         return Archived(row=self._row, log=self._log, states=self._states, line=self._first)
 
-    def _end_hash(self) -> bytes:
-        own = chain.segments_of(self._row)[-1]
-        if self._row.segments and self._row.segments[-1].upto == len(self._log):
-            return chain.start_of(own, self._row.segments[-1], self._hash)
-        return self._hash
-
     def _wrong(self, version: int, problem: str) -> ArchiveInvalid:
         return ArchiveInvalid(line=self._first + version, problem=problem)
+
+
+def end_hash(row: ThreadRow, version: int, hash: bytes) -> bytes:
+    """The hash of a head: that of its last changeset, or of the fork if it has none of its own."""
+    if row.segments and row.segments[-1].upto == version:
+        return chain.start_of(chain.segments_of(row)[-1], row.segments[-1], hash)
+    return hash
 
 
 def _row_of(line: Opening) -> ThreadRow:

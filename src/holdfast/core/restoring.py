@@ -45,7 +45,7 @@ def restored(
 ) -> tuple[Known, tuple[Advance, ...]]:
     """The head of a thread and the steps that led to it.
 
-    A fork's first own changeset follows the hash of the fork. Its ancestors' idempotency keys are not its own.
+    A fork's first own changeset follows the hash of the fork. Its ancestors' idempotency keys stay theirs.
     """
     segments = chain.segments_of(row)
     starts = {before.upto: (segment, before) for before, segment in pairwise(segments)}

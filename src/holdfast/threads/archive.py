@@ -26,7 +26,7 @@ PAGE = 256
 
 
 class Passed(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a thread has been moved; it is done, and its hash known, once ``version`` reaches ``of``."""
+    """How far a thread has been moved. Its hash is given when it is done."""
 
     thread: str
     version: int
@@ -99,10 +99,14 @@ async def _lines(store: Store, scope: Scope, row: ThreadRow, told: Told) -> Asyn
             lines.update(line)
             yield line, len(items)
         version = batch[-1][0].version
-        told(Passed(thread=row.id, version=version, of=row.version + 1))
+        told(Passed(thread=row.id, version=version, of=row.version))
+    if archive.end_hash(row, row.version, hash) != row.hash:
+        raise StoreDamaged(
+            store=f"Thread {row.id!r}", problem="its head does not stand on its last changeset"
+        )
     closing = Closing(id=row.id, version=row.version, hash=row.hash.hex(), sha256=lines.hexdigest())
     yield line_of(closing), 0
-    told(Passed(thread=row.id, version=row.version + 1, of=row.version + 1, hash=row.hash.hex()))
+    told(Passed(thread=row.id, version=row.version, of=row.version, hash=row.hash.hex()))
 
 
 def _checked(

@@ -1,0 +1,83 @@
+"""All commands together, and the last line of defence behind them."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+import click
+import typer
+
+from holdfast.cli import keeping, looking, tending
+from holdfast.cli.demo import demo
+from holdfast.cli.frame import Work, complain, consoles, framed
+
+COMMANDS: tuple[Work, ...] = (
+    demo,
+    looking.threads,
+    looking.show,
+    looking.log,
+    looking.diff,
+    looking.search,
+    tending.fork,
+    keeping.verify,
+    keeping.export,
+    keeping.import_,
+    keeping.backup,
+    keeping.restore,
+    tending.migrate,
+    tending.doctor,
+)
+
+
+def build() -> typer.Typer:
+    """The command with its subcommands."""
+    app = typer.Typer(
+        name="holdfast",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help="Durable threads for AI agents: look at them, check them, move them, keep them.")(
+        _about
+    )
+    for work in COMMANDS:
+        entry, words, example = framed(work)
+        app.command(work.__name__.rstrip("_"), help=words, epilog=example)(entry)
+    return app
+
+
+def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        typer.echo(f"holdfast {version('holdfast')}")
+        raise typer.Exit
+
+
+def _about(
+    shown: bool = typer.Option(  # noqa: FBT001 - an option, not an argument
+        False, "--version", callback=_say_version, is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
+    """What stands before any subcommand."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of one run: 0 for success, 1 for trouble found, 2 for a command that makes no sense."""
+    try:
+        code = build()(list(arguments), prog_name="holdfast", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return 130
+    except Exception as error:  # noqa: BLE001 - a person at a terminal is never shown a traceback unasked
+        if os.environ.get("HOLDFAST_DEBUG"):
+            raise
+        complain(consoles()[1], error, as_json="--json" in arguments)
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

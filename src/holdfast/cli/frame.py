@@ -1,0 +1,172 @@
+"""What every command has in common: where the database is, how it answers, and how it ends."""
+
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+import typer
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+from holdfast.cli import render
+from holdfast.core.encoding import check_id
+from holdfast.core.errors import HoldfastError, InvalidArgument
+from holdfast.core.ports import Store
+from holdfast.core.values import DEFAULT_TENANT, Scope
+from holdfast.opening import open_store
+from holdfast.threads.database import Database
+
+Db = Annotated[
+    str, typer.Option("--db", envvar="HOLDFAST_DB", metavar="URL", help="The database: a URL, or a path.")
+]
+Tenant = Annotated[str, typer.Option("--tenant", envvar="HOLDFAST_TENANT", help="Whose threads.")]
+User = Annotated[str | None, typer.Option("--user", help="See only what belongs to this user.")]
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+
+COMMON = {
+    "db": (Db, "sqlite:///holdfast.db"),
+    "tenant": (Tenant, DEFAULT_TENANT),
+    "user": (User, None),
+    "as_json": (Json, False),
+}
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command found: as a value for JSON and as something to look at.
+
+    ``ok`` is false if it found trouble; ``aside`` sends it to the error stream, when output is taken.
+    """
+
+    value: object
+    shown: RenderableType
+    ok: bool = True
+    aside: bool = False
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a command: on which database, for whom, and where it writes."""
+
+    url: str
+    scope: Scope
+    as_json: bool
+    out: Console
+    err: Console
+
+    @property
+    def file(self) -> Path | None:
+        """The database's file, if it is one."""
+        return file_of(self.url)
+
+    async def store(self, *, create: bool = False) -> Store:
+        """The store, which must be there already unless it may be created."""
+        if self.file is not None and not create and not self.file.exists():
+            raise InvalidArgument(
+                problem=f"There is no database at {str(self.file)!r}. Check --db, or make one: holdfast migrate."
+            )
+        return await open_store(self.url)
+
+    @asynccontextmanager
+    async def database(self, *, create: bool = False) -> AsyncIterator[Database]:
+        """The database as the caller sees it, closed at the end."""
+        store = await self.store(create=create)
+        try:
+            yield Database(store, self.scope)
+        finally:
+            await store.close()
+
+    @contextmanager
+    def progress(self, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        """A bar on the error stream while something takes long, if a person is there to see it."""
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, console=self.err, transient=True, disable=not self.err.is_terminal) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda by: bar.advance(task, by)
+
+
+Work: TypeAlias = Callable[..., Coroutine[Any, Any, Answer]]
+"""A command: an async function from a call and its own options to an answer."""
+
+
+def framed(work: Work) -> tuple[Callable[..., int], str, str]:
+    """A command as typer takes it, with the common options; its help; and its example."""
+    own = list(inspect.signature(work).parameters.values())[1:]
+    common = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+        for name, (kind, default) in COMMON.items()
+    ]
+
+    def entry(db: str, tenant: str, user: str | None, as_json: bool, **given: object) -> int:  # noqa: FBT001
+        call = made_call(db, tenant, user, as_json=as_json)
+        return finished(call, lambda: work(call, **given))
+
+    parameters = [*(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own), *common]
+    entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
+    entry.__annotations__ = {each.name: each.annotation for each in parameters}
+    words, _, example = inspect.cleandoc(work.__doc__ or "").partition("Example: ")
+    return entry, words.strip(), f"Example: {example.strip()}"
+
+
+def made_call(db: str, tenant: str, user: str | None, *, as_json: bool) -> Call:
+    """A call from its options."""
+    out, err = consoles()
+    return Call(url=url_of(db), scope=Scope(tenant=tenant, user=user), as_json=as_json, out=out, err=err)
+
+
+def consoles() -> tuple[Console, Console]:
+    """Where answers and where errors go."""
+    return Console(highlight=False, soft_wrap=False), Console(highlight=False, stderr=True)
+
+
+def url_of(given: str) -> str:
+    """The URL of a database; a bare path is a file of SQLite's."""
+    return given if "://" in given else f"sqlite:///{quote(given)}"
+
+
+def file_of(url: str) -> Path | None:
+    """The file behind a URL, if there is one."""
+    return Path(unquote(urlsplit(url).path[1:])) if url.startswith("sqlite:///") else None
+
+
+def finished(call: Call, work: Callable[[], Coroutine[Any, Any, Answer]]) -> int:
+    """Run a command to its end: show its answer or its error, and give its exit code."""
+    try:
+        for what, name in (("tenant", call.scope.tenant), ("user", call.scope.user)):
+            if name is not None:
+                check_id(name, what)
+        answer = asyncio.run(work())
+        show(call, answer)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (HoldfastError, OSError) as error:
+        complain(call.err, error, as_json=call.as_json)
+        return 1
+    except KeyboardInterrupt:
+        call.err.print("Stopped.")
+        return 130
+    return 0 if answer.ok else 1
+
+
+def show(call: Call, answer: Answer) -> None:
+    """Write an answer where it belongs."""
+    console = call.err if answer.aside else call.out
+    if call.as_json:
+        console.file.write(render.as_json(answer.value))
+    else:
+        console.print(answer.shown)
+    console.file.flush()
+
+
+def complain(console: Console, error: Exception, *, as_json: bool) -> None:
+    """Say in one sentence, with its code, what went wrong."""
+    if as_json:
+        console.file.write(render.as_json(render.error_value(error)))
+    else:
+        console.print(render.error_line(error))

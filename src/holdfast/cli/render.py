@@ -1,0 +1,347 @@
+"""How things look: from values to text, tables and JSON. Pure."""
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.core.encoding import JSON
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ops import Document, Increment, Op, Path, Set, name_of
+from holdfast.core.ports import Report
+from holdfast.core.text import text_of
+from holdfast.core.values import Broken, Changeset, Found, Head, Item, Page, Window
+from holdfast.threads.verify import Verdict
+
+PREVIEW = 400
+SHOWN_HEADS = 20
+CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
+ROLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold yellow", "tool": "bold magenta"}
+
+
+# JSON.
+
+
+def as_json(value: object) -> str:
+    """A value as JSON text: hashes in hexadecimal, other bytes in base64."""
+    plain = _plain(msgspec.to_builtins(value, builtin_types=(bytes,)), "")
+    return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
+
+
+def _plain(value: Any, key: str) -> JSON:
+    match value:
+        case bytes():
+            return value.hex() if key == "hash" else base64.b64encode(value).decode()
+        case dict():
+            return {name: _plain(part, name) for name, part in value.items()}
+        case list() | tuple():
+            return [_plain(part, key) for part in value]
+        case _:
+            return value
+
+
+def error_value(error: Exception) -> dict[str, JSON]:
+    """An error as JSON: its code, its sentence and its facts."""
+    facts = error.facts() if isinstance(error, HoldfastError) else {}
+    return {"error": {"code": _code(error), "message": _sentence(error), **facts}}
+
+
+def error_line(error: Exception) -> Text:
+    """An error as one line."""
+    return Text.assemble(("error: ", "bold red"), clean(_sentence(error)), (f" ({_code(error)})", "dim"))
+
+
+def _code(error: Exception) -> str:
+    if isinstance(error, HoldfastError):
+        return error.code
+    return "file_error" if isinstance(error, OSError) else "unexpected"
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, HoldfastError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename or 'A file'}: {error.strerror or error}."
+    return f"Something unforeseen: {type(error).__name__}: {error}. HOLDFAST_DEBUG=1 shows where."
+
+
+# Small parts.
+
+
+def clean(text: str) -> str:
+    """Text that cannot move the cursor or change colours: control characters become pictures of themselves."""
+    return text.translate(CONTROLS)
+
+
+def when(time: int) -> str:
+    """A time to the second, in UTC."""
+    return datetime.fromtimestamp(time / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def short(value: JSON, width: int = 60) -> str:
+    """A value in a few letters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = clean(" ".join(text.split()))
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def path_of(path: Path) -> str:
+    """A path as one reads it: ``progress.week[2]``."""
+    parts = [f"[{key}]" if isinstance(key, int) else f".{clean(key)}" for key in path]
+    return "".join(parts).lstrip(".") or "(the whole state)"
+
+
+def op_line(op: Op) -> str:
+    """An op in a few words."""
+    where = path_of(op.path)
+    match op:
+        case Set():
+            return f"{where} = {short(op.value, 30)}"
+        case Increment():
+            return f"{where} {'+' if op.value >= 0 else '−'} {abs(op.value)}"
+    value = getattr(op, "value", None)
+    return f"{name_of(op)} {where}" + ("" if value is None else f" {short(value, 30)}")
+
+
+def table(*columns: str, right: Sequence[str] = (), fold: Sequence[str] = ()) -> Table:
+    """An empty table; some columns flush right, some never shortened."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in columns:
+        made.add_column(
+            name,
+            justify="right" if name in right else "left",
+            overflow="fold" if name in fold else "ellipsis",
+            no_wrap=name not in fold,
+        )
+    return made
+
+
+def said(item: Item) -> str:
+    """What an item says, whatever its format."""
+    if isinstance(item.body, bytes):
+        return f"‹{len(item.body):,} bytes of {item.format}, {item.codec}›"
+    if item.kind == "call" and isinstance(item.body, dict) and "name" in item.body:
+        return f"{item.body['name']}({short(item.body.get('arguments'), PREVIEW)})"
+    if item.kind == "result" and isinstance(item.body, dict) and "output" in item.body:
+        return short(item.body["output"], PREVIEW)
+    return text_of(item) or short(item.body, PREVIEW)
+
+
+# Looking.
+
+
+def threads(page: Page) -> RenderableType:
+    """A page of threads."""
+    if not page.threads:
+        return Text("There are no threads here.")
+    titled, owned = any(t.title for t in page.threads), any(t.owner for t in page.threads)
+    columns = ["thread", "version", "items", "updated (UTC)", *["owner"] * owned, *["title"] * titled]
+    shown = table(*columns, right=("version", "items"), fold=("thread",))
+    for each in page.threads:
+        cells = [clean(each.id), f"{each.version:,}", f"{each.items:,}", when(each.updated)]
+        cells += [clean(each.owner or "")] * owned + [clean(each.title or "")] * titled
+        shown.add_row(*map(Text, cells))
+    more = [Text(f"\nMore: --after '{clean(page.next)}'", style="dim")] if page.next else []
+    return Group(shown, *more)
+
+
+def thread(head: Head, window: Window, log: str) -> RenderableType:
+    """A thread: what it is, its state, and the end of a log."""
+    parts: list[RenderableType] = [_title(head), _about(head)]
+    if head.state:
+        parts += [Text("\nState", style="bold"), state(head.state)]
+    length = head.length(log)
+    count = f"the last {len(window)} of {length:,} items" if len(window) < length else f"{length:,} items"
+    parts += [Text(f"\n{clean(log)} · {count}", style="bold"), transcript(window)]
+    return Group(*parts)
+
+
+def _title(head: Head) -> Text:
+    title = f"  “{clean(head.title)}”" if head.title else ""
+    return Text.assemble((clean(head.id), "bold"), title)
+
+
+def _about(head: Head) -> Text:
+    facts = [f"version {head.version:,}", f"owner {clean(head.owner)}" if head.owner else "no owner"]
+    facts += [f"created {when(head.created)}", f"updated {when(head.updated)} UTC"]
+    if head.parent:
+        facts.append(f"forked from {clean(head.parent.thread)} at {head.parent.version}")
+    return Text(" · ".join([*facts, f"hash {head.hash.hex()[:12]}"]), style="dim")
+
+
+def state(document: Document) -> Text:
+    """A state document, indented."""
+    return Text(clean(json.dumps(document, indent=2, ensure_ascii=False, sort_keys=True)))
+
+
+def transcript(window: Window) -> RenderableType:
+    """Items one below the other, and what could not be read among them."""
+    shown = Table.grid(padding=(0, 2))
+    shown.add_column(justify="right", style="dim", no_wrap=True)
+    shown.add_column(no_wrap=True, max_width=12)
+    shown.add_column(overflow="fold")
+    entries: list[Item | Broken] = sorted([*window.items, *window.broken], key=lambda entry: entry.place)
+    for entry in entries:
+        shown.add_row(f"v{entry.version}", *_entry(entry))
+    return shown if entries else Text("(nothing)", style="dim")
+
+
+def _entry(entry: Item | Broken) -> tuple[Text, Text]:
+    if isinstance(entry, Broken):
+        return Text("unreadable", style="bold red"), Text(clean(entry.problem), style="red")
+    name = entry.role or entry.kind
+    text = clean(said(entry))
+    long = text if len(text) <= PREVIEW * 10 else f"{text[: PREVIEW * 10]}… ({len(text):,} characters)"
+    return Text(clean(name), style=ROLES.get(entry.role, "bold")), Text(long)
+
+
+def timeline(changes: Sequence[Changeset]) -> RenderableType:
+    """Changesets, one line each."""
+    if not changes:
+        return Text("There are no changesets yet.")
+    by, run = any(c.author for c in changes), any(c.run_id for c in changes)
+    columns = ["ver", "time (UTC)", "reason", *["author"] * by, *["run"] * run, "items", "changes", "hash"]
+    shown = table(*columns, right=("ver", "items"))
+    shown.columns[-2].ratio = 1
+    shown.expand = True
+    for change in changes:
+        cells = [str(change.version), when(change.time), short(change.reason, 24)]
+        cells += [short(change.author or "", 16)] * by + [short(change.run_id or "", 12)] * run
+        shown.add_row(*map(Text, [*cells, _items(change), _changes(change), change.hash.hex()[:8]]))
+    return shown
+
+
+def _items(change: Changeset) -> str:
+    ended = sum(cut.count for cut in change.cuts)
+    return " ".join([f"+{len(change.items)}"] * bool(change.items) + [f"−{ended}"] * bool(ended))
+
+
+def _changes(change: Changeset) -> str:
+    """What a changeset does to the state: its named actions first, then its ops."""
+    if change.erased:
+        return "(erased)"
+    actions = [short(action, 40) for action in change.state_actions]
+    replaced = ["state replaced"] if change.snapshot is not None else []
+    return "; ".join([*actions, *replaced, *map(op_line, change.patches)])
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between two versions, or two threads: ops with the value before, and items."""
+
+    before: str
+    after: str
+    ops: list[Op]
+    old: Document
+    added: list[Item]
+    removed: list[Item]
+
+
+def difference(found: Difference) -> RenderableType:
+    """What differs, as one reads a diff."""
+    parts: list[RenderableType] = [Text(f"{clean(found.before)} → {clean(found.after)}", style="bold")]
+    for op in found.ops:
+        parts += _op_lines(op, found.old)
+    parts += [_sign("-", f"{item.role or item.kind}: {short(said(item), 200)}") for item in found.removed]
+    parts += [_sign("+", f"{item.role or item.kind}: {short(said(item), 200)}") for item in found.added]
+    if len(parts) == 1:
+        parts.append(Text("Nothing differs."))
+    return Group(*parts)
+
+
+def _op_lines(op: Op, old: Document) -> Iterable[Text]:
+    where, before = path_of(op.path), _at(old, op.path)
+    if name_of(op) == "append":
+        return [_sign("+", f"{where}[] = {short(getattr(op, 'value', None), 200)}")]
+    lines = [] if before is None else [_sign("-", f"{where} = {short(before, 200)}")]
+    return lines if name_of(op) == "delete" else [*lines, _sign("+", f"{where} = {short(op.value, 200)}")]  # type: ignore[union-attr]  # only Delete has no value
+
+
+def _at(document: JSON, path: Path) -> JSON:
+    for key in path:
+        try:
+            document = document[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return document
+
+
+def _sign(sign: str, text: str) -> Text:
+    return Text(f"{sign} {clean(text)}", style={"+": "green", "-": "red"}[sign])
+
+
+def hits(found: Sequence[Found]) -> RenderableType:
+    """Where the words stand."""
+    if not found:
+        return Text("Nothing found.")
+    shown = table("thread", "ver", "text", right=("ver",), fold=("thread",))
+    for hit in found:
+        shown.add_row(*map(Text, (clean(hit.thread), str(hit.version), short(hit.text, 300))))
+    return shown
+
+
+# Keeping.
+
+
+def verdicts(found: Sequence[Verdict]) -> RenderableType:
+    """What checking threads came to, with the hash of each head."""
+    bad, erased = [v for v in found if not v.ok], sum(len(v.erased) for v in found)
+    shown = table("", "thread", "version", "head hash", right=("version",), fold=("thread",))
+    for verdict in found:
+        mark = Text("ok", style="green") if verdict.ok else Text("BAD", style="bold red")
+        shown.add_row(mark, Text(clean(verdict.thread)), f"{verdict.version:,}", verdict.hash[:32])
+    parts: list[RenderableType] = [shown] if found else []
+    parts += [_sign("-", f"{v.thread}: {problem}") for v in bad for problem in v.problems]
+    parts += [Text(f"  {clean(v.thread)}: erased on purpose: {clean(e)}") for v in found for e in v.erased]
+    count = f"{len(found):,} thread{'s' * (len(found) != 1)} checked"
+    outcome = f"{len(bad):,} with problems" if bad else "all is well"
+    parts.append(Text(f"\n{count}: {outcome}" + f"; {erased:,} parts erased on purpose" * bool(erased) + "."))
+    return Group(*parts)
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A head to be kept outside: with it, a changeset dropped later is found."""
+
+    thread: str
+    version: int
+    hash: str
+
+
+def kept(sentence: str, heads: Sequence[Kept]) -> RenderableType:
+    """What was moved, and the heads to be kept outside."""
+    shown = table("thread", "version", "head hash", right=("version",), fold=("thread",))
+    for head in heads[:SHOWN_HEADS]:
+        shown.add_row(Text(clean(head.thread)), f"{head.version:,}", head.hash[:32])
+    parts: list[RenderableType] = [Text(sentence, style="bold")]
+    if heads:
+        parts += [Text(), shown]
+    if len(heads) > SHOWN_HEADS:
+        parts.append(Text(f"… and {len(heads) - SHOWN_HEADS:,} more; --json lists all of them.", style="dim"))
+    return Group(*parts)
+
+
+# Tending.
+
+
+def report(found: Report, environment: dict[str, str], problems: Sequence[str]) -> RenderableType:
+    """What a store and its surroundings say about themselves."""
+    shown = Table.grid(padding=(0, 2))
+    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column(overflow="fold")
+    facts = {"store": found.store, "format": found.format, **found.facts, **environment}
+    for name, value in facts.items():
+        shown.add_row(name.replace("_", " "), Text(_fact(value)))
+    lines = [_sign("-", problem) for problem in problems] or [Text("Nothing is wrong.", style="green")]
+    return Group(shown, Text(), *lines)
+
+
+def _fact(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]
+    return f"{value:,}" if isinstance(value, int) else clean(str(value))

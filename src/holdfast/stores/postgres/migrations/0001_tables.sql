@@ -1,0 +1,243 @@
+-- Roles, tables and policies.
+--
+-- The tenant comes first in every key. Texts that people choose (bodies, states, titles) are bytea, since NUL
+-- is data. key_id and nonce are reserved for encryption; erased keeps the commitment of what was erased.
+
+-- Roles belong to the whole cluster, so another database may be creating them at this moment.
+DO $$
+DECLARE
+    name text;
+    attempt integer := 0;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['holdfast_owner', 'holdfast_app', 'holdfast_maintenance'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
+            BEGIN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', name);
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN
+                NULL;
+            END;
+        END IF;
+    END LOOP;
+    WHILE NOT (pg_has_role('holdfast_owner', 'holdfast_maintenance', 'MEMBER')
+               AND pg_has_role(current_user, 'holdfast_owner', 'MEMBER')
+               AND pg_has_role(current_user, 'holdfast_app', 'MEMBER')) LOOP
+        BEGIN
+            GRANT holdfast_maintenance TO holdfast_owner;
+            EXECUTE format('GRANT holdfast_owner, holdfast_app TO %I', current_user);
+        EXCEPTION WHEN unique_violation OR duplicate_object OR internal_error THEN
+            attempt := attempt + 1;
+            IF attempt > 50 THEN
+                RAISE;
+            END IF;
+            PERFORM pg_sleep(0.02);
+        END;
+    END LOOP;
+END $$;
+
+CREATE SCHEMA IF NOT EXISTS holdfast AUTHORIZATION holdfast_owner;
+SET LOCAL ROLE holdfast_owner;
+
+CREATE TABLE holdfast.meta (
+    schema integer NOT NULL
+);
+INSERT INTO holdfast.meta VALUES (0);
+
+-- An append changes none of the indexed columns, and finds room on the page: its update is heap-only.
+CREATE TABLE holdfast.threads (
+    tenant text COLLATE "C" NOT NULL,
+    key uuid NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    owner text COLLATE "C",
+    created bigint NOT NULL,
+    updated bigint NOT NULL,
+    version bigint NOT NULL,
+    hash bytea NOT NULL,
+    counters bytea NOT NULL,
+    segments bytea,
+    parent_key uuid,
+    about bytea,
+    deleted boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (tenant, key)
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX threads_id ON holdfast.threads (tenant, id) WHERE NOT deleted;
+CREATE INDEX threads_created ON holdfast.threads (tenant, created, id) WHERE NOT deleted;
+CREATE INDEX threads_owner ON holdfast.threads (tenant, owner, created, id) WHERE NOT deleted;
+CREATE INDEX threads_parent ON holdfast.threads (tenant, parent_key) WHERE parent_key IS NOT NULL;
+
+CREATE TABLE holdfast.changesets (
+    tenant text COLLATE "C" NOT NULL,
+    key uuid NOT NULL,
+    version bigint NOT NULL,
+    owner text COLLATE "C",
+    time bigint NOT NULL,
+    envelope bytea NOT NULL,
+    content bytea,
+    salt bytea,
+    erased bytea,
+    hash bytea NOT NULL,
+    counters bytea NOT NULL,
+    key_id text COLLATE "C",
+    nonce bytea,
+    PRIMARY KEY (tenant, key, version)
+);
+
+CREATE TABLE holdfast.items (
+    tenant text COLLATE "C" NOT NULL,
+    key uuid NOT NULL,
+    log text COLLATE "C" NOT NULL,
+    place bigint NOT NULL,
+    version bigint NOT NULL,
+    id text COLLATE "C",
+    owner text COLLATE "C",
+    meta bytea NOT NULL,
+    body bytea,
+    salt bytea,
+    erased bytea,
+    key_id text COLLATE "C",
+    nonce bytea,
+    PRIMARY KEY (tenant, key, log, place)
+);
+CREATE INDEX items_id ON holdfast.items (tenant, key, id) WHERE id IS NOT NULL;
+
+-- By where they end: the window at the end of a log meets few of them.
+CREATE TABLE holdfast.cuts (
+    tenant text COLLATE "C" NOT NULL,
+    key uuid NOT NULL,
+    log text COLLATE "C" NOT NULL,
+    last bigint NOT NULL,
+    first bigint NOT NULL,
+    version bigint NOT NULL,
+    number integer NOT NULL,
+    count bigint NOT NULL,
+    owner text COLLATE "C",
+    PRIMARY KEY (tenant, key, log, last, first, version, number)
+);
+
+CREATE TABLE holdfast.anchors (
+    tenant text COLLATE "C" NOT NULL,
+    key uuid NOT NULL,
+    version bigint NOT NULL,
+    owner text COLLATE "C",
+    state bytea NOT NULL,
+    key_id text COLLATE "C",
+    nonce bytea,
+    PRIMARY KEY (tenant, key, version)
+);
+
+CREATE TABLE holdfast.keys (
+    tenant text COLLATE "C" NOT NULL,
+    key uuid NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    owner text COLLATE "C",
+    version bigint NOT NULL,
+    fingerprint bytea NOT NULL,
+    PRIMARY KEY (tenant, key, name)
+);
+
+CREATE TABLE holdfast.records (
+    tenant text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    owner text COLLATE "C",
+    tags text[] COLLATE "C" NOT NULL,
+    sort bigint NOT NULL,
+    revision bigint NOT NULL,
+    body bytea NOT NULL,
+    key_id text COLLATE "C",
+    nonce bytea,
+    PRIMARY KEY (tenant, kind, id)
+);
+CREATE INDEX records_sort ON holdfast.records (tenant, kind, sort, id);
+CREATE INDEX records_owner ON holdfast.records (tenant, kind, owner, sort, id) WHERE owner IS NOT NULL;
+
+CREATE TABLE holdfast.record_tags (
+    tenant text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    tag text COLLATE "C" NOT NULL,
+    sort bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    owner text COLLATE "C",
+    PRIMARY KEY (tenant, kind, tag, sort, id)
+);
+
+CREATE TABLE holdfast.jobs (
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    owner text COLLATE "C",
+    key text COLLATE "C",
+    due bigint NOT NULL,
+    attempts bigint NOT NULL,
+    attempts_limit bigint NOT NULL,
+    status text COLLATE "C" NOT NULL,
+    token text COLLATE "C",
+    until bigint NOT NULL,
+    problem bytea,
+    body bytea NOT NULL,
+    key_id text COLLATE "C",
+    nonce bytea,
+    PRIMARY KEY (tenant, id)
+);
+CREATE UNIQUE INDEX jobs_key ON holdfast.jobs (tenant, key) WHERE key IS NOT NULL AND status <> 'dead';
+CREATE INDEX jobs_due ON holdfast.jobs (tenant, due, id);
+
+-- Threads that the search index has not caught up with, and the version up to which it holds them.
+CREATE TABLE holdfast.pending (
+    tenant text COLLATE "C" NOT NULL,
+    key uuid NOT NULL,
+    owner text COLLATE "C",
+    indexed bigint NOT NULL,
+    PRIMARY KEY (tenant, key)
+);
+
+-- The words of a text and, as a word of its own that no text can hold, its tenant.
+CREATE TABLE holdfast.texts (
+    tenant text COLLATE "C" NOT NULL,
+    key uuid NOT NULL,
+    log text COLLATE "C" NOT NULL,
+    place bigint NOT NULL,
+    version bigint NOT NULL,
+    owner text COLLATE "C",
+    words tsvector NOT NULL,
+    text bytea NOT NULL,
+    key_id text COLLATE "C",
+    nonce bytea,
+    PRIMARY KEY (tenant, key, log, place)
+);
+CREATE INDEX texts_words ON holdfast.texts USING gin (words);
+
+GRANT USAGE ON SCHEMA holdfast TO holdfast_app, holdfast_maintenance;
+GRANT SELECT ON holdfast.meta TO holdfast_app, holdfast_maintenance;
+ALTER TABLE holdfast.meta ENABLE ROW LEVEL SECURITY;
+ALTER TABLE holdfast.meta FORCE ROW LEVEL SECURITY;
+CREATE POLICY everybody ON holdfast.meta FOR SELECT USING (true);
+CREATE POLICY owner ON holdfast.meta TO holdfast_owner USING (true) WITH CHECK (true);
+
+-- An empty or missing setting is nobody. The owner is a member of maintenance, so that a migration sees the
+-- rows it has to change although the policies are forced.
+DO $$
+DECLARE
+    name text;
+    scope text := $policy$
+        tenant = nullif(current_setting('holdfast.tenant', true), '')
+        AND (current_setting('holdfast.reach', true) = 'tenant'
+             OR (current_setting('holdfast.reach', true) = 'user'
+                 AND owner = nullif(current_setting('holdfast.user', true), '')))
+    $policy$;
+BEGIN
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' AND tablename <> 'meta' LOOP
+        EXECUTE format('ALTER TABLE holdfast.%I ENABLE ROW LEVEL SECURITY', name);
+        EXECUTE format('ALTER TABLE holdfast.%I FORCE ROW LEVEL SECURITY', name);
+        EXECUTE format('CREATE POLICY scope ON holdfast.%I USING (%s) WITH CHECK (%s)', name, scope, scope);
+        EXECUTE format(
+            'CREATE POLICY maintenance ON holdfast.%I TO holdfast_maintenance USING (true) WITH CHECK (true)',
+            name
+        );
+        EXECUTE format(
+            'GRANT SELECT, INSERT, UPDATE, DELETE ON holdfast.%I TO holdfast_app, holdfast_maintenance', name
+        );
+    END LOOP;
+END $$;
+
+-- Functions are for those who are given them.
+ALTER DEFAULT PRIVILEGES IN SCHEMA holdfast REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;

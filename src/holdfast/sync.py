@@ -1,0 +1,231 @@
+"""The same API, blocking: one event loop in a thread of its own, and nothing else.
+
+    with holdfast.sync.open("sqlite:///agent.db") as db:
+        thread = db.create("alice-s1", owner="alice")
+        thread.append(items=[holdfast.user("Hi")])
+
+Every method is made from its async namesake, with its parameters, types and errors. Any thread may call it.
+Each call holds up the thread that makes it, so inside an event loop use ``holdfast.open`` instead.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from functools import update_wrapper
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
+
+from holdfast.core.errors import StoreClosed
+from holdfast.core.values import HISTORY, Limits
+from holdfast.opening import open as open_async
+from holdfast.threads.database import Database as AsyncDatabase
+from holdfast.threads.jobs import Jobs as AsyncJobs
+from holdfast.threads.log import Log as AsyncLog
+from holdfast.threads.records import Records as AsyncRecords
+from holdfast.threads.thread import Thread as AsyncThread
+
+A = TypeVar("A")
+R = TypeVar("R")
+S = TypeVar("S", bound="_Front[Any]")
+P = ParamSpec("P")
+
+_END = object()
+
+
+class _Loop:
+    """An event loop that runs in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Awaitable[R]) -> R:
+        """What an awaitable comes to; giving up waiting cancels it."""
+        waiting = _awaited(work)
+        if self._loop.is_closed():
+            waiting.close()
+            raise StoreClosed
+        result = asyncio.run_coroutine_threadsafe(waiting, self._loop)
+        try:
+            return result.result()
+        except BaseException:
+            result.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the loop and its thread."""
+        if self._loop.is_closed():
+            return
+        self.run(self._loop.shutdown_asyncgens())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _awaited(work: Awaitable[R]) -> R:
+    return await work
+
+
+class _Front(Generic[A]):
+    """What blocks in front of something that is awaited."""
+
+    def __init__(self, behind: A, loop: _Loop) -> None:
+        self._behind = behind
+        self._loop = loop
+
+    def __repr__(self) -> str:
+        return repr(self._behind)
+
+
+def _blocking(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], R]:
+    """An async method that blocks until it is done."""
+
+    def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._loop.run(method(self._behind, *args, **kwargs))
+
+    return cast("Callable[Concatenate[Any, P], R]", update_wrapper(call, method))
+
+
+def _making(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]], front: Callable[[R, _Loop], S]
+) -> Callable[Concatenate[Any, P], S]:
+    """The same for a method whose result blocks too."""
+
+    def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> S:
+        return front(self._loop.run(method(self._behind, *args, **kwargs)), self._loop)
+
+    return cast("Callable[Concatenate[Any, P], S]", update_wrapper(call, method))
+
+
+def _stepping(
+    method: Callable[Concatenate[A, P], AsyncIterator[R]],
+) -> Callable[Concatenate[Any, P], Iterator[R]]:
+    """An async iterator, one blocking step at a time."""
+
+    def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        steps = method(self._behind, *args, **kwargs)
+        try:
+            while (step := self._loop.run(anext(steps, _END))) is not _END:
+                yield cast("R", step)
+        finally:
+            if isinstance(steps, AsyncGenerator):
+                self._loop.run(steps.aclose())
+
+    return cast("Callable[Concatenate[Any, P], Iterator[R]]", update_wrapper(call, method))
+
+
+class Log(_Front[AsyncLog]):
+    """One log of a thread."""
+
+    pop = _blocking(AsyncLog.pop)
+    clear = _blocking(AsyncLog.clear)
+    compact = _blocking(AsyncLog.compact)
+
+
+class Records(_Front[AsyncRecords]):
+    """The records of one tenant, as one user sees them."""
+
+    put = _blocking(AsyncRecords.put)
+    get = _blocking(AsyncRecords.get)
+    find = _blocking(AsyncRecords.find)
+    drop = _blocking(AsyncRecords.drop)
+
+
+class Jobs(_Front[AsyncJobs]):
+    """The jobs of one tenant."""
+
+    enqueue = _blocking(AsyncJobs.enqueue)
+    claim = _blocking(AsyncJobs.claim)
+    extend = _blocking(AsyncJobs.extend)
+    finish = _blocking(AsyncJobs.finish)
+    fail = _blocking(AsyncJobs.fail)
+    list = _blocking(AsyncJobs.list)
+
+
+class Thread(_Front[AsyncThread]):
+    """A thread by its id, as one tenant and user see it."""
+
+    @property
+    def id(self) -> str:
+        """The thread's id."""
+        return self._behind.id
+
+    def log(self, name: str = HISTORY) -> Log:
+        """One of the thread's logs, to take from it."""
+        return Log(self._behind.log(name), self._loop)
+
+    append = _blocking(AsyncThread.append)
+    head = _blocking(AsyncThread.head)
+    state = _blocking(AsyncThread.state)
+    items = _blocking(AsyncThread.items)
+    named = _blocking(AsyncThread.named)
+    changesets = _blocking(AsyncThread.changesets)
+    diff = _blocking(AsyncThread.diff)
+    delete = _blocking(AsyncThread.delete)
+    repair = _blocking(AsyncThread.repair)
+    verify = _blocking(AsyncThread.verify)
+    watch = _stepping(AsyncThread.watch)
+
+    def fork(self, id: str, *, at: int | None = None) -> "Thread":
+        """A new thread that goes its own way from a version of this one."""
+        return Thread(self._loop.run(self._behind.fork(id, at=at)), self._loop)
+
+
+class Database(_Front[AsyncDatabase]):
+    """Threads, records and jobs, as one tenant and user see them."""
+
+    create = _making(AsyncDatabase.create, Thread)
+    threads = _blocking(AsyncDatabase.threads)
+    commit = _blocking(AsyncDatabase.commit)
+    search = _blocking(AsyncDatabase.search)
+    report = _blocking(AsyncDatabase.report)
+
+    @property
+    def records(self) -> Records:
+        """Small documents beside the threads."""
+        return Records(self._behind.records, self._loop)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Work to be done later."""
+        return Jobs(self._behind.jobs, self._loop)
+
+    def scope(self, *, tenant: str, user: str | None = None) -> "Database":
+        """The same store for another tenant, or for one user of it."""
+        return Database(self._behind.scope(tenant=tenant, user=user), self._loop)
+
+    def thread(self, id: str) -> Thread:
+        """A thread by its id; whether it exists shows when it is used."""
+        return Thread(self._behind.thread(id), self._loop)
+
+
+class Opened(Database):
+    """A database that was opened here, to be closed here."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store and end the loop's thread."""
+        try:
+            self._loop.run(self._behind.close())
+        finally:
+            self._loop.close()
+
+
+def open(url: str, *, limits: Limits | None = None) -> Opened:
+    """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``."""
+    loop = _Loop()
+    try:
+        return Opened(loop.run(open_async(url, limits=limits)), loop)
+    except BaseException:
+        loop.close()
+        raise
