@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Annotated
 
 import click
 import typer
@@ -55,9 +56,11 @@ def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
 
 
 def _about(
-    shown: bool = typer.Option(  # noqa: FBT001 - an option, not an argument
-        False, "--version", callback=_say_version, is_eager=True, help="Show the version and exit."
-    ),
+    *,
+    shown: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
 ) -> None:
     """What stands before any subcommand."""
 
@@ -71,9 +74,9 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except click.Abort:
         return 130
-    except Exception as error:  # noqa: BLE001 - a person at a terminal is never shown a traceback unasked
+    except Exception as error:
         if os.environ.get("HOLDFAST_DEBUG"):
-            raise
+            raise  # a person at a terminal is never shown a traceback unasked
         complain(consoles()[1], error, as_json="--json" in arguments)
         return 1
     return code if isinstance(code, int) else 0

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from holdfast.cli import render
 from holdfast.core.encoding import check_id
-from holdfast.core.errors import HoldfastError, InvalidArgument
+from holdfast.core.errors import HoldfastError, InvalidArgument, StoreDamaged
 from holdfast.core.ports import Store
 from holdfast.core.values import DEFAULT_TENANT, Scope
 from holdfast.opening import open_store
@@ -67,8 +67,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     async def store(self, *, create: bool = False) -> Store:
         """The store, which must be there already unless it may be created."""
         if self.file is not None and not create and not self.file.exists():
+            where = str(self.file)
             raise InvalidArgument(
-                problem=f"There is no database at {str(self.file)!r}. Check --db, or make one: holdfast migrate."
+                problem=f"There is no database at {where!r}. Check --db, or run holdfast migrate."
             )
         return await open_store(self.url)
 
@@ -147,6 +148,10 @@ def finished(call: Call, work: Callable[[], Coroutine[Any, Any, Answer]]) -> int
         return 141
     except (HoldfastError, OSError) as error:
         complain(call.err, error, as_json=call.as_json)
+        return 1
+    except msgspec.MsgspecError as error:
+        damage = StoreDamaged(store=render.without_password(call.url), problem=str(error))
+        complain(call.err, damage, as_json=call.as_json)
         return 1
     except KeyboardInterrupt:
         call.err.print("Stopped.")

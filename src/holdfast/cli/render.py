@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +23,8 @@ from holdfast.threads.verify import Verdict
 
 PREVIEW = 400
 SHOWN_HEADS = 20
-CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {127: 0x2421}
+CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
+CONTROLS |= {127: 0x2421} | dict.fromkeys(range(128, 160), 0xFFFD)
 ROLES = {"user": "bold cyan", "assistant": "bold green", "system": "bold yellow", "tool": "bold magenta"}
 
 
@@ -76,8 +78,13 @@ def _sentence(error: Exception) -> str:
 
 
 def clean(text: str) -> str:
-    """Text that cannot move the cursor or change colours: control characters become pictures of themselves."""
+    """Text that cannot move the cursor or change colours: control characters become pictures."""
     return text.translate(CONTROLS)
+
+
+def without_password(url: str) -> str:
+    """A URL that may be shown."""
+    return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:…@", url)
 
 
 def when(time: int) -> str:
@@ -112,7 +119,7 @@ def op_line(op: Op) -> str:
 
 def table(*columns: str, right: Sequence[str] = (), fold: Sequence[str] = ()) -> Table:
     """An empty table; some columns flush right, some never shortened."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
     for name in columns:
         made.add_column(
             name,
@@ -120,6 +127,14 @@ def table(*columns: str, right: Sequence[str] = (), fold: Sequence[str] = ()) ->
             overflow="fold" if name in fold else "ellipsis",
             no_wrap=name not in fold,
         )
+    return made
+
+
+def facts() -> Table:
+    """An empty table of names and values."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
     return made
 
 
@@ -145,7 +160,7 @@ def threads(page: Page) -> RenderableType:
     columns = ["thread", "version", "items", "updated (UTC)", *["owner"] * owned, *["title"] * titled]
     shown = table(*columns, right=("version", "items"), fold=("thread",))
     for each in page.threads:
-        cells = [clean(each.id), f"{each.version:,}", f"{each.items:,}", when(each.updated)]
+        cells = [clean(each.id), str(each.version), f"{each.items:,}", when(each.updated)]
         cells += [clean(each.owner or "")] * owned + [clean(each.title or "")] * titled
         shown.add_row(*map(Text, cells))
     more = [Text(f"\nMore: --after '{clean(page.next)}'", style="dim")] if page.next else []
@@ -154,7 +169,7 @@ def threads(page: Page) -> RenderableType:
 
 def thread(head: Head, window: Window, log: str) -> RenderableType:
     """A thread: what it is, its state, and the end of a log."""
-    parts: list[RenderableType] = [_title(head), _about(head)]
+    parts: list[RenderableType] = [title(head), about(head)]
     if head.state:
         parts += [Text("\nState", style="bold"), state(head.state)]
     length = head.length(log)
@@ -163,13 +178,15 @@ def thread(head: Head, window: Window, log: str) -> RenderableType:
     return Group(*parts)
 
 
-def _title(head: Head) -> Text:
-    title = f"  “{clean(head.title)}”" if head.title else ""
-    return Text.assemble((clean(head.id), "bold"), title)
+def title(head: Head) -> Text:
+    """A thread's id, and its title if it has one."""
+    words = f"  “{clean(head.title)}”" if head.title else ""
+    return Text.assemble((clean(head.id), "bold"), words)
 
 
-def _about(head: Head) -> Text:
-    facts = [f"version {head.version:,}", f"owner {clean(head.owner)}" if head.owner else "no owner"]
+def about(head: Head) -> Text:
+    """What a thread is, in a line or two."""
+    facts = [f"version {head.version}", f"owner {clean(head.owner)}" if head.owner else "no owner"]
     facts += [f"created {when(head.created)}", f"updated {when(head.updated)} UTC"]
     if head.parent:
         facts.append(f"forked from {clean(head.parent.thread)} at {head.parent.version}")
@@ -207,12 +224,23 @@ def timeline(changes: Sequence[Changeset]) -> RenderableType:
     if not changes:
         return Text("There are no changesets yet.")
     by, run = any(c.author for c in changes), any(c.run_id for c in changes)
-    columns = ["ver", "time (UTC)", "reason", *["author"] * by, *["run"] * run, "items", "changes", "hash"]
+    days = {when(change.time)[:10] for change in changes}
+    columns = [
+        "ver",
+        "time (UTC)" if len(days) > 1 else f"{days.pop()} UTC",
+        "reason",
+        *["author"] * by,
+        *["run"] * run,
+        "items",
+        "changes",
+        "hash",
+    ]
     shown = table(*columns, right=("ver", "items"))
     shown.columns[-2].ratio = 1
     shown.expand = True
     for change in changes:
-        cells = [str(change.version), when(change.time), short(change.reason, 24)]
+        time = when(change.time)[0 if columns[1] == "time (UTC)" else 11 :]
+        cells = [str(change.version), time, short(change.reason, 24)]
         cells += [short(change.author or "", 16)] * by + [short(change.run_id or "", 12)] * run
         shown.add_row(*map(Text, [*cells, _items(change), _changes(change), change.hash.hex()[:8]]))
     return shown
@@ -289,20 +317,32 @@ def hits(found: Sequence[Found]) -> RenderableType:
 # Keeping.
 
 
-def verdicts(found: Sequence[Verdict]) -> RenderableType:
-    """What checking threads came to, with the hash of each head."""
-    bad, erased = [v for v in found if not v.ok], sum(len(v.erased) for v in found)
+def some(count: int, noun: str) -> str:
+    """A number of things in words."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def verdicts(found: Sequence[Verdict], missing: Sequence[str], tenant: str) -> RenderableType:
+    """What checking threads came to, with the hash of each head; ``missing`` are heads kept outside."""
     shown = table("", "thread", "version", "head hash", right=("version",), fold=("thread",))
     for verdict in found:
         mark = Text("ok", style="green") if verdict.ok else Text("BAD", style="bold red")
-        shown.add_row(mark, Text(clean(verdict.thread)), f"{verdict.version:,}", verdict.hash[:32])
-    parts: list[RenderableType] = [shown] if found else []
-    parts += [_sign("-", f"{v.thread}: {problem}") for v in bad for problem in v.problems]
+        shown.add_row(mark, Text(clean(verdict.thread)), str(verdict.version), verdict.hash[:32])
+    parts: list[RenderableType] = [shown, Text()] if found else []
+    parts += [_sign("-", f"{v.thread}: {problem}") for v in found for problem in v.problems]
+    parts += [_sign("-", problem) for problem in missing]
     parts += [Text(f"  {clean(v.thread)}: erased on purpose: {clean(e)}") for v in found for e in v.erased]
-    count = f"{len(found):,} thread{'s' * (len(found) != 1)} checked"
-    outcome = f"{len(bad):,} with problems" if bad else "all is well"
-    parts.append(Text(f"\n{count}: {outcome}" + f"; {erased:,} parts erased on purpose" * bool(erased) + "."))
-    return Group(*parts)
+    return Group(*parts, _outcome(found, missing, tenant))
+
+
+def _outcome(found: Sequence[Verdict], missing: Sequence[str], tenant: str) -> Text:
+    bad, erased = sum(not v.ok for v in found), sum(len(v.erased) for v in found)
+    parts = [f"{bad:,} with problems"] if bad else []
+    parts += [f"{some(len(missing), 'head')} kept outside not found"] if missing else []
+    parts += [] if parts else ["all is well"]
+    parts += [f"{some(erased, 'part')} erased on purpose"] if erased else []
+    words = f"{some(len(found), 'thread')} of tenant {clean(tenant)!r} checked: {', '.join(parts)}."
+    return Text(words, style="bold red" if bad or missing else "bold green")
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -317,7 +357,7 @@ def kept(sentence: str, heads: Sequence[Kept]) -> RenderableType:
     """What was moved, and the heads to be kept outside."""
     shown = table("thread", "version", "head hash", right=("version",), fold=("thread",))
     for head in heads[:SHOWN_HEADS]:
-        shown.add_row(Text(clean(head.thread)), f"{head.version:,}", head.hash[:32])
+        shown.add_row(Text(clean(head.thread)), str(head.version), head.hash[:32])
     parts: list[RenderableType] = [Text(sentence, style="bold")]
     if heads:
         parts += [Text(), shown]
@@ -331,11 +371,9 @@ def kept(sentence: str, heads: Sequence[Kept]) -> RenderableType:
 
 def report(found: Report, environment: dict[str, str], problems: Sequence[str]) -> RenderableType:
     """What a store and its surroundings say about themselves."""
-    shown = Table.grid(padding=(0, 2))
-    shown.add_column(style="dim", no_wrap=True)
-    shown.add_column(overflow="fold")
-    facts = {"store": found.store, "format": found.format, **found.facts, **environment}
-    for name, value in facts.items():
+    shown = facts()
+    every = {"store": found.store, "format": found.format, **found.facts, **environment}
+    for name, value in every.items():
         shown.add_row(name.replace("_", " "), Text(_fact(value)))
     lines = [_sign("-", problem) for problem in problems] or [Text("Nothing is wrong.", style="green")]
     return Group(shown, Text(), *lines)

@@ -225,6 +225,8 @@ class Reader:
         Raises:
             ArchiveInvalid: It ended too early.
         """
+        if not self._begun:
+            raise self._wrong("it is empty")
         if not self._ended:
             raise self._wrong("the archive ends here, before its last line; it was cut short")
         return self._total()

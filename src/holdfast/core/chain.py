@@ -8,6 +8,8 @@ from holdfast.core.rows import ChangesetRow, ItemRow, Segment, ThreadRow
 
 SALT_BYTES = 16
 FORMAT = b"holdfast 1"
+NOTHING = bytes(32)
+"""What stands for a content that never was."""
 
 
 def commitment(salt: bytes, body: bytes) -> bytes:
@@ -22,27 +24,30 @@ def genesis(id: str, owner: str | None, created: int, parent: tuple[str, int, by
 
 
 def link(previous: bytes, change: ChangesetRow, items: Iterable[ItemRow]) -> bytes:
-    """The hash of a changeset. Its items are given by log and place."""
-    parts = [
+    """The hash of a changeset. Its items are given by log and place.
+
+    Every part stands behind its length or has a fixed one, so no two changesets give the same bytes.
+    """
+    head = b"%b %b %d %d %d:%b" % (
         FORMAT,
         previous,
-        b"%d %d" % (change.version, change.time),
+        change.version,
+        change.time,
+        len(change.envelope),
         change.envelope,
-        _committed(change.erased, change.salt, change.content),
-    ]
+    )
+    parts = [head, _committed(change.erased, change.salt, change.content)]
     for item in items:
-        parts += [
-            b"%d %s" % (item.place, item.log.encode()),
-            item.meta,
-            _committed(item.erased, item.salt, item.body),
-        ]
-    return sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).digest()
+        log = item.log.encode()
+        parts.append(b"%d %d:%b%d:%b" % (item.place, len(log), log, len(item.meta), item.meta))
+        parts.append(_committed(item.erased, item.salt, item.body))
+    return sha256(b"".join(parts)).digest()
 
 
 def _committed(erased: bytes | None, salt: bytes | None, body: bytes | None) -> bytes:
     if erased is not None:
         return erased
-    return b"" if body is None else commitment(salt or b"", body)
+    return NOTHING if body is None else sha256((salt or b"") + body).digest()
 
 
 def segments_of(thread: ThreadRow) -> list[Segment]:

@@ -9,6 +9,7 @@ from holdfast.core.values import Item
 
 OURS = "holdfast"
 CALL, RESULT, REPAIR = "call", "result", "repair"
+PAIRED = frozenset((CALL, RESULT, REPAIR))
 
 
 def open_after(open: dict[str, str | None], metas: Iterable[Meta], thread: str) -> dict[str, str | None]:
@@ -22,7 +23,7 @@ def open_after(open: dict[str, str | None], metas: Iterable[Meta], thread: str) 
     """
     left = open
     for meta in metas:
-        if meta.format == OURS:
+        if meta.format == OURS and (left or meta.kind in PAIRED):
             left = _after(left, meta, thread)
     return left
 

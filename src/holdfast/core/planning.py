@@ -5,6 +5,7 @@ otherwise applies nothing and asks for a new plan on fresh rows.
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -54,7 +55,7 @@ from holdfast.core.rows import (
     ThreadRow,
     ask,
 )
-from holdfast.core.stored import Content, Prepared, Run, envelope, fingerprint, meta_of
+from holdfast.core.stored import Content, Meta, Prepared, Run, envelope, fingerprint
 from holdfast.core.values import (
     ABOUT,
     Absent,
@@ -80,6 +81,9 @@ from holdfast.core.values import (
 MIN_ANCHOR = 4096
 ROW_WEIGHT = 64
 MAX_DEPTH = 16
+
+
+_by_place = attrgetter("log", "place")
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -262,7 +266,14 @@ def _advance(
     if prepared.content is not None and state is None:
         state = yield from read_state(row, row.version)
     return settle(
-        Known(row, state), written, items, change.cuts, prepared.said, name=change.key, fingerprint=mark
+        Known(row, state),
+        written,
+        items,
+        prepared.abouts,
+        change.cuts,
+        prepared.said,
+        name=change.key,
+        fingerprint=mark,
     )
 
 
@@ -311,6 +322,7 @@ def settle(
     known: Known,
     written: ChangesetRow,
     items: tuple[ItemRow, ...],
+    abouts: Sequence[Meta],
     cuts: Sequence[Cut],
     said: Content,
     *,
@@ -321,28 +333,24 @@ def settle(
     row, state = known.row, known.state
     if written.content is not None and state is not None:
         state = apply(state if said.snapshot is None else said.snapshot, said.patches)
-    counters = count(row, items, cuts, len(written.content or b""))
+    counters = count(row, items, abouts, cuts, len(written.content or b""))
     anchor = None
     if state is not None and counters.weight > max(MIN_ANCHOR, counters.size):
         anchor = encode(state)
         counters = msgspec.structs.replace(counters, weight=0, size=len(anchor))
-    in_order = sorted(items, key=lambda item: (item.log, item.place))
-    hash = chain.link(row.hash, written, in_order)
+    hash = chain.link(row.hash, written, sorted(items, key=_by_place))
     change = msgspec.structs.replace(written, hash=hash, counters=counters)
     after = msgspec.structs.replace(
         row, version=change.version, hash=hash, counters=counters, updated=change.time
     )
-    if written.content is not None and state is not None:
+    if state is not None and (ABOUT in state or row.title is not None or row.labels):
         after = _titled(after, state)
     advance = Advance(
         before=row,
         after=after,
         change=change,
         items=items,
-        cuts=tuple(
-            CutRow(log=cut.log, first=cut.first, last=cut.last, version=change.version, count=cut.count)
-            for cut in cuts
-        ),
+        cuts=_cut_rows(cuts, change.version),
         anchor=anchor,
         name=name,
         fingerprint=fingerprint,
@@ -350,7 +358,15 @@ def settle(
     return advance, Known(after, state)
 
 
-def count(row: ThreadRow, items: Sequence[ItemRow], cuts: Sequence[Cut], content: int) -> Counters:
+def _cut_rows(cuts: Sequence[Cut], version: int) -> tuple[CutRow, ...]:
+    return tuple(
+        CutRow(log=cut.log, first=cut.first, last=cut.last, version=version, count=cut.count) for cut in cuts
+    )
+
+
+def count(
+    row: ThreadRow, items: Sequence[ItemRow], abouts: Sequence[Meta], cuts: Sequence[Cut], content: int
+) -> Counters:
     """The counters after a changeset: its cuts first, then its items."""
     logs, open = dict(row.counters.logs), row.counters.open
     for cut in cuts:
@@ -359,7 +375,7 @@ def count(row: ThreadRow, items: Sequence[ItemRow], cuts: Sequence[Cut], content
             raise InvalidArgument(problem=f"The cut {cut.first}–{cut.last} is not within log {cut.log!r} of {row.id!r}.")
         logs[cut.log] = LogSize(size.end, size.length - cut.count, size.cuts + 1)
         open = cut.open
-    open = open_after(open, map(meta_of, items), row.id)
+    open = open_after(open, abouts, row.id)
     for item in items:
         size = logs.get(item.log, LogSize())
         end = size.end if item.place % places.ROOM else item.place // places.ROOM

@@ -21,7 +21,7 @@ from holdfast.core.rows import (
     ThreadRow,
     ask,
 )
-from holdfast.core.stored import Envelope, Prepared, content_of, envelope_of, fingerprint
+from holdfast.core.stored import Envelope, Prepared, content_of, envelope_of, fingerprint, meta_of
 from holdfast.core.values import Changeset, Item
 
 
@@ -76,7 +76,7 @@ def _restep(
     """One step of a thread's life; an erased one leads to the state that the archive gives."""
     about, said = envelope_of(change), content_of(change)
     _check_places(known.row, items)
-    step, after = settle(known, change, items, about.cuts, said)
+    step, after = settle(known, change, items, [meta_of(item) for item in items], about.cuts, said)
     if about.key is not None and change.version > own:
         mark = _fingerprint(change, about, items)
         step = msgspec.structs.replace(step, name=about.key, fingerprint=mark)
@@ -114,6 +114,7 @@ def _fingerprint(change: ChangesetRow, about: Envelope, items: Sequence[ItemRow]
     )
     return fingerprint(
         Prepared(
+            abouts=(),
             change=asked,
             metas=tuple(item.meta for item in items),
             bodies=tuple(item.body or b"" for item in items),

@@ -44,7 +44,7 @@ class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...] = ()
 
 
-class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
+class ItemRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """An item as stored: what it is (``meta``), what it says (``body``), and the salt of its commitment.
 
     An erased body leaves its commitment, so that the chain can still be checked.
@@ -60,7 +60,7 @@ class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
-class CutRow(msgspec.Struct, frozen=True, kw_only=True):
+class CutRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A cut as stored."""
 
     log: str
@@ -70,7 +70,7 @@ class CutRow(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-class ChangesetRow(msgspec.Struct, frozen=True, kw_only=True):
+class ChangesetRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A changeset as stored, its items apart."""
 
     version: int

@@ -1,5 +1,6 @@
 """Between values and rows: how items and changesets are written down and read back."""
 
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -12,7 +13,7 @@ from holdfast.core.rows import ChangesetRow, ItemRow
 from holdfast.core.values import Broken, Changeset, Cut, Item, Limits
 
 
-class Meta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Meta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """What an item is, apart from what it says."""
 
     role: str = ""
@@ -26,7 +27,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     call: str | None = None
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True):
+class Run(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Where some of a changeset's items stand: so many from a place on, one after another."""
 
     log: str
@@ -59,6 +60,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """A changeset checked and encoded, before it is known where it will stand."""
 
     change: Changeset
+    abouts: tuple[Meta, ...]
     metas: tuple[bytes, ...]
     bodies: tuple[bytes, ...]
     content: bytes | None
@@ -86,9 +88,11 @@ def prepare(change: Changeset, limits: Limits) -> Prepared:
     size = sum(map(len, bodies)) + len(content or b"")
     if size > limits.changeset:
         raise TooLarge(what="changeset", size=size, limit=limits.changeset)
+    abouts = tuple(map(_about, change.items))
     return Prepared(
         change=change,
-        metas=tuple(map(_meta, change.items)),
+        abouts=abouts,
+        metas=tuple(map(_encoder.encode, abouts)),
         bodies=bodies,
         content=content,
         said=said,
@@ -96,25 +100,43 @@ def prepare(change: Changeset, limits: Limits) -> Prepared:
 
 
 def _check_names(change: Changeset) -> None:
-    named = [
-        ("reason", change.reason),
+    for what, name in (
         ("run id", change.run_id),
         ("parent run id", change.parent_run_id),
         ("idempotency key", change.key),
         ("author", change.author),
-    ]
-    for item in change.items:
-        named += [("log name", item.log), ("item format", item.format), ("item codec", item.codec)]
-        named += [("item id", item.id), ("item run", item.run), ("call id", item.call)]
-        named += [("item kind", item.kind), ("item visibility", item.visibility), ("item role", item.role or None)]
-    named += [("log name", cut.log) for cut in change.cuts]
-    for what, name in named:
+    ):
         if name is not None:
             check_id(name, what)
+    check_id(change.reason, "reason")
+    for cut in change.cuts:
+        check_id(cut.log, "log name")
     for index, item in enumerate(change.items):
-        for field, number in (("step", item.step or 0), ("place", item.place)):
-            if type(number) is not int:
-                raise InvalidValue(path=f"items[{index}].{field}", problem=f"{number!r} is not an integer")
+        _check_item(item, index)
+
+
+def _check_item(item: Item, index: int) -> None:
+    words = (item.log, item.format, item.codec, item.kind, item.visibility, item.role or "none")
+    try:
+        _check_words(*words)
+    except TypeError:  # something that cannot be remembered is not text either
+        _check_words.__wrapped__(*words)
+    for what, name in (("item id", item.id), ("item run", item.run), ("call id", item.call)):
+        if name is not None:
+            check_id(name, what)
+    if type(item.place) is not int or type(item.step or 0) is not int:
+        raise InvalidValue(path=f"items[{index}]", problem="step and place are integers")
+
+
+@lru_cache(maxsize=1024)
+def _check_words(log: str, format: str, codec: str, kind: str, visibility: str, role: str) -> None:
+    """Check the words that most items share; remembered, since they are always the same few."""
+    check_id(log, "log name")
+    check_id(format, "item format")
+    check_id(codec, "item codec")
+    check_id(kind, "item kind")
+    check_id(visibility, "item visibility")
+    check_id(role, "item role")
 
 
 def _body(item: Item, index: int, limits: Limits) -> bytes:
@@ -130,19 +152,17 @@ def _body(item: Item, index: int, limits: Limits) -> bytes:
     return body
 
 
-def _meta(item: Item) -> bytes:
-    return _encoder.encode(
-        Meta(
-            role=item.role,
-            kind=item.kind,
-            id=item.id,
-            format=item.format,
-            codec=item.codec,
-            run=item.run,
-            step=item.step,
-            visibility=item.visibility,
-            call=item.call,
-        )
+def _about(item: Item) -> Meta:
+    return Meta(
+        role=item.role,
+        kind=item.kind,
+        id=item.id,
+        format=item.format,
+        codec=item.codec,
+        run=item.run,
+        step=item.step,
+        visibility=item.visibility,
+        call=item.call,
     )
 
 

@@ -21,13 +21,13 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
 
 
-class Exact(msgspec.Struct, frozen=True):
+class Exact(msgspec.Struct, frozen=True, gc=False):
     """The thread must be at this version."""
 
     version: int
 
 
-class Anywhere(msgspec.Struct, frozen=True):
+class Anywhere(msgspec.Struct, frozen=True, gc=False):
     """The thread must exist, at whatever version."""
 
 
@@ -40,7 +40,7 @@ class Absent(msgspec.Struct, frozen=True):
 Expect: TypeAlias = Exact | Anywhere | Absent
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One entry of a log.
 
     ``format`` names the dialect of the body (``holdfast``, ``openai.responses``, ``langchain``, …) and
@@ -130,7 +130,7 @@ class Changeset(msgspec.Struct, frozen=True, kw_only=True):
     erased: bool = False
 
 
-class LogSize(msgspec.Struct, frozen=True, array_like=True):
+class LogSize(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """How far a log reaches, how many of its items are visible, and how often it was cut."""
 
     end: int = 0
@@ -199,7 +199,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class Committed(msgspec.Struct, frozen=True, kw_only=True):
+class Committed(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Where a thread stands after an append."""
 
     thread: str

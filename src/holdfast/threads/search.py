@@ -36,8 +36,11 @@ def _plan_index(row: ThreadRow, indexed: int) -> Asking[Plan]:
 
 
 def _own_start(row: ThreadRow) -> int:
-    """The version a thread's own rows start after; what comes before is indexed with its ancestors."""
-    return row.segments[-1].upto if row.segments else 0
+    """The version a thread's own rows start after; what comes before is indexed with its ancestors.
+
+    An imported fork, or a very deep one, holds its ancestors' rows itself.
+    """
+    return max((segment.upto for segment in row.segments if segment.key != row.key), default=0)
 
 
 def _texts(items: list[ItemRow]) -> list[Text]:

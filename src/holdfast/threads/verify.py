@@ -4,7 +4,7 @@ import msgspec
 
 from holdfast.core import chain, reading
 from holdfast.core.encoding import encode
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, StoreDamaged
 from holdfast.core.ops import Document
 from holdfast.core.ports import Store
 from holdfast.core.rows import Asking, ChangesetRow, ItemRow, ThreadRow
@@ -12,6 +12,7 @@ from holdfast.core.stored import item_of
 from holdfast.core.values import Broken, Scope
 
 BATCH = 256
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,13 +44,10 @@ async def verify_thread(store: Store, scope: Scope, id: str) -> Verdict:
     """Check one thread from its first changeset to its head."""
     row = await store.read(scope, reading.read_thread(id))
     walk = _Walk(hash=chain.start_of(chain.segments_of(row)[0], None, b""))
-    while walk.version < row.version:
-        rows = await store.read(scope, reading.read_log(row, walk.version, None, BATCH))
-        if not rows:
-            walk.problems.append(f"versions {walk.version + 1} to {row.version} are missing")
-            break
-        _check(walk, row, rows)
-    await _check_head(store, scope, row, walk)
+    try:
+        await _walked(store, scope, row, walk)
+    except (StoreDamaged, *UNREADABLE) as error:
+        walk.problems.append(f"something after version {walk.version} cannot be read: {error}")
     return Verdict(
         thread=id,
         version=row.version,
@@ -57,6 +55,17 @@ async def verify_thread(store: Store, scope: Scope, id: str) -> Verdict:
         problems=tuple(walk.problems),
         erased=tuple(walk.erased),
     )
+
+
+async def _walked(store: Store, scope: Scope, row: ThreadRow, walk: _Walk) -> None:
+    """Take the whole thread into account."""
+    while walk.version < row.version:
+        rows = await store.read(scope, reading.read_log(row, walk.version, None, BATCH))
+        if not rows:
+            walk.problems.append(f"versions {walk.version + 1} to {row.version} are missing")
+            break
+        _check(walk, row, rows)
+    await _check_head(store, scope, row, walk)
 
 
 def _check(walk: _Walk, row: ThreadRow, rows: list[tuple[ChangesetRow, list[ItemRow]]]) -> None:
@@ -84,7 +93,7 @@ def _folded(walk: _Walk, change: ChangesetRow) -> Document | None:
         return None
     try:
         return reading.fold(walk.state, change)
-    except (HoldfastError, msgspec.MsgspecError) as error:
+    except (HoldfastError, *UNREADABLE) as error:
         walk.problems.append(f"version {change.version} cannot be replayed: {error}")
         return None
 

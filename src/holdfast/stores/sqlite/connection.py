@@ -74,23 +74,22 @@ def check_file(connection: apsw.Connection, path: str) -> int:
             raise StoreDamaged(store=path, problem="it is a database of another program")
         return 0
     pending(found, MIGRATIONS, path)
-    _check_length(path)
+    _check_length(connection, path)
     return int(found)
 
 
-def _check_length(path: str) -> None:
-    """Refuse a file that is shorter than its own header says; with a WAL beside it nothing is known."""
+def _check_length(connection: apsw.Connection, path: str) -> None:
+    """Refuse a file that is shorter than its own header says; with a WAL beside it nothing is known.
+
+    The file is never opened here: closing it again would drop the locks of every connection of this process.
+    The sizes are looked at after the header, since others may write meanwhile.
+    """
+    expected = int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
     file, wal = Path(path), Path(f"{path}-wal")
     if not file.exists() or (wal.exists() and wal.stat().st_size):
         return
-    with file.open("rb") as raw:
-        header = raw.read(100)
-    if len(header) < 100:
-        return
-    page = int.from_bytes(header[16:18], "big")
-    expected = int.from_bytes(header[28:32], "big") * (65536 if page == 1 else page)
-    if file.stat().st_size < expected:
-        size = file.stat().st_size
+    size = file.stat().st_size
+    if size < expected:
         raise StoreDamaged(store=path, problem=f"it has {size} bytes, but its header says {expected}")
 
 

@@ -28,13 +28,12 @@ from holdfast.core.rows import (
     ThreadRow,
 )
 from holdfast.core.text import words
-from holdfast.core.values import Counters, Job, Scope
+from holdfast.core.values import Job, Scope
 from holdfast.stores.sqlite.answers import scope_term
 from holdfast.stores.sqlite.connection import QUERIES
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 _ADVANCE: Final = QUERIES["advance"]
-_ADD_CHANGESET: Final = QUERIES["add_changeset"]
 _ADD_ITEM: Final = QUERIES["add_item"]
 _ADD_FOUR_ITEMS: Final = QUERIES["add_four_items"]
 _ADD_PENDING: Final = QUERIES["add_pending"]
@@ -113,52 +112,46 @@ class Effects:
             raise Stale
 
     def advance(self, effect: Advance) -> None:
-        after = effect.after
-        counters = _encode(after.counters)
-        self._execute(
-            _ADVANCE,
-            {
-                "version": after.version,
-                "hash": after.hash,
-                "counters": counters,
-                "updated": after.updated,
-                "title": after.title,
-                "labels": _encode(after.labels),
-                "key": after.key,
-                "before": effect.before.hash,
-                **self._scope,
-            },
-        )
+        before, after, change = effect.before, effect.after, effect.change
+        try:
+            self._execute(
+                _ADVANCE,
+                (
+                    (after.key << 32) + after.version,
+                    change.time,
+                    change.envelope,
+                    change.content,
+                    change.salt,
+                    change.hash,
+                    _encode(change.counters),
+                    after.key,
+                    self._scope["tenant"],
+                    self._scope["user"],
+                    before.hash,
+                    before.version,
+                ),
+            )
+        except apsw.ConstraintError:
+            raise Stale from None
         if self._connection.changes() != 1:
             raise Stale
-        self._write(effect, counters)
+        self._write(effect)
+        if after.title != before.title or after.labels != before.labels:
+            self._run("rename_thread", key=after.key, title=after.title, labels=_encode(after.labels))
         self._execute(_ADD_PENDING, (after.key,))
 
-    def _write(self, step: Advance, counters: bytes) -> None:
-        """The rows of one changeset."""
-        key, change = step.after.key, step.change
+    def _write(self, step: Advance) -> None:
+        """The rows that go with a changeset."""
+        key = step.after.key
         if step.name is not None:
             self._add_key(step)
-        self._execute(
-            _ADD_CHANGESET,
-            (
-                (key << 32) + change.version,
-                change.time,
-                change.envelope,
-                change.content,
-                change.salt,
-                change.hash,
-                counters,
-                change.erased,
-            ),
-        )
         if step.items:
             self._add_items(key, step.items)
         for cut in step.cuts:
             log = self._logs.get(self._connection, key, cut.log)
             self._execute(QUERIES["add_cut"], (log, cut.last, cut.version, cut.first, cut.count))
         if step.anchor is not None:
-            self._execute(QUERIES["add_anchor"], ((key << 32) + change.version, step.anchor))
+            self._execute(QUERIES["add_anchor"], ((key << 32) + step.change.version, step.anchor))
 
     def _add_key(self, step: Advance) -> None:
         values = (step.after.key, step.name, step.change.version, step.fingerprint or b"")
@@ -168,9 +161,10 @@ class Effects:
             raise Stale from None
 
     def _add_items(self, key: int, items: Sequence[ItemRow]) -> None:
+        log_key = self._logs.get
         rows = [
             (
-                (self._logs.get(self._connection, key, item.log) << 32) + item.place,
+                (log_key(self._connection, key, item.log) << 32) + item.place,
                 item.version,
                 item.meta,
                 item.body,
@@ -192,7 +186,11 @@ class Effects:
     def restore(self, effect: Restore) -> None:
         self._insert_thread(effect.row)
         for step in effect.steps:
-            self._write(step, _encode(step.after.counters))
+            change = step.change
+            values = (change.time, change.envelope, change.content, change.salt, change.hash)
+            at = (effect.row.key << 32) + change.version
+            self._execute(QUERIES["add_changeset"], (at, *values, _encode(change.counters), change.erased))
+            self._write(step)
         self._execute(_ADD_PENDING, (effect.row.key,))
 
     def copy_lineage(self, effect: CopyLineage) -> None:

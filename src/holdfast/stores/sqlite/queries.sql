@@ -3,8 +3,8 @@
 
 -- name: thread
 SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels
-FROM threads
-WHERE tenant = :tenant AND id = :id AND deleted = 0 AND (:user IS NULL OR owner = :user);
+FROM heads
+WHERE tenant = :tenant AND id = :id AND (:user IS NULL OR owner = :user);
 
 -- name: anchor
 SELECT at & 0xFFFFFFFF, state
@@ -137,26 +137,26 @@ LIMIT :limit;
 
 -- name: threads
 SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels
-FROM threads
-WHERE tenant = :tenant AND deleted = 0 AND :user IS NULL AND (created, id) < (:before_created, :before_id)
+FROM heads
+WHERE tenant = :tenant AND :user IS NULL AND (created, id) < (:before_created, :before_id)
 ORDER BY created DESC, id DESC
 LIMIT :limit;
 
 -- name: threads_owned
 SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels
-FROM threads
-WHERE tenant = :tenant AND owner = :owner AND deleted = 0 AND (:user IS NULL OR owner = :user)
+FROM heads
+WHERE tenant = :tenant AND owner = :owner AND (:user IS NULL OR owner = :user)
     AND (created, id) < (:before_created, :before_id)
 ORDER BY created DESC, id DESC
 LIMIT :limit;
 
 -- name: pending
-SELECT threads.key, id, owner, created, updated, threads.version, hash, counters, segments, parent_key, title,
+SELECT heads.key, id, owner, created, updated, heads.version, hash, counters, segments, parent_key, title,
     labels, coalesce(indexed.version, 0)
 FROM pending
-JOIN threads ON threads.key = pending.thread
+JOIN heads ON heads.key = pending.thread
 LEFT JOIN indexed ON indexed.thread = pending.thread
-WHERE tenant = :tenant AND deleted = 0 AND (:user IS NULL OR owner = :user)
+WHERE tenant = :tenant AND (:user IS NULL OR owner = :user)
 ORDER BY pending.thread
 LIMIT :limit;
 
@@ -178,9 +178,19 @@ SELECT :key, :tenant, :id, :owner, :created, :updated, :version, :hash, :counter
 WHERE :user IS NULL OR :owner = :user;
 
 -- name: advance
+INSERT INTO changesets (at, time, envelope, content, salt, hash, counters)
+SELECT :at, :time, :envelope, :content, :salt, :hash, :counters
+FROM threads
+WHERE key = :key AND deleted = 0 AND tenant = :tenant AND (:user IS NULL OR owner = :user)
+    AND :before = CASE
+        WHEN version = :before_version THEN hash
+        ELSE (SELECT hash FROM changesets WHERE at = :at - 1)
+    END;
+
+-- name: rename_thread
 UPDATE threads
-SET version = :version, hash = :hash, counters = :counters, updated = :updated, title = :title, labels = :labels
-WHERE key = :key AND hash = :before AND deleted = 0 AND tenant = :tenant AND (:user IS NULL OR owner = :user);
+SET title = :title, labels = :labels
+WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user);
 
 -- name: add_changeset
 INSERT INTO changesets (at, time, envelope, content, salt, hash, counters, erased)
@@ -264,7 +274,8 @@ WHERE thread = :key
 -- name: hide_thread
 UPDATE threads
 SET deleted = 1
-WHERE key = :key AND hash = :before AND deleted = 0 AND tenant = :tenant AND (:user IS NULL OR owner = :user);
+WHERE key = :key AND deleted = 0 AND tenant = :tenant AND (:user IS NULL OR owner = :user)
+    AND EXISTS (SELECT 1 FROM heads WHERE key = :key AND hash = :before);
 
 -- name: orphan
 SELECT parent_key
@@ -388,6 +399,6 @@ ON CONFLICT (thread) DO UPDATE SET version = max(version, excluded.version);
 DELETE FROM pending
 WHERE thread = :key
     AND EXISTS (
-        SELECT 1 FROM threads
+        SELECT 1 FROM heads
         WHERE key = :key AND version <= :upto AND tenant = :tenant AND (:user IS NULL OR owner = :user)
     );

@@ -1,7 +1,6 @@
 """The store: one writing thread, a few reading ones, and what joins them."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from holdfast.core.planning import Plan, Setting, plan_claim
 from holdfast.core.ports import Report
 from holdfast.core.rows import Asking, AskThread, MoveJob, answered, ask
 from holdfast.core.values import Job, Limits, Scope
+from holdfast.stores.chance import Chance
 from holdfast.stores.sqlite.answers import Answers
 from holdfast.stores.sqlite.connection import FORMAT, check_file, connect, prepare_file
 from holdfast.stores.sqlite.errors import translated
@@ -43,7 +43,7 @@ class SqliteStore:
         *,
         limits: Limits | None = None,
         clock: Callable[[], int] = now_ms,
-        random: Callable[[int], bytes] = os.urandom,
+        random: Callable[[int], bytes] | None = None,
         vfs: str | None = None,
         synchronous: str = "FULL",
     ) -> None:
@@ -53,7 +53,7 @@ class SqliteStore:
         self._vfs = vfs
         self._synchronous = synchronous
         self._wakes = Wakes()
-        self._writer = Writer(self._prepared, path, clock, random)
+        self._writer = Writer(self._prepared, path, clock, random or Chance())
         self._readers = Readers(self._connect, path, READERS)
 
     @classmethod

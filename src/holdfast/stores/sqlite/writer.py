@@ -4,6 +4,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import apsw
@@ -19,6 +20,7 @@ from holdfast.stores.sqlite.effects import Effects, LogKeys
 from holdfast.stores.sqlite.errors import ours
 
 MOST_TOGETHER = 128
+CHECKPOINT_PAGES = 4000
 
 Planning: TypeAlias = Callable[[Setting], Asking[Plan]]
 Outcome: TypeAlias = Plan | Exception
@@ -55,6 +57,7 @@ class Writer:
         self._heads = Heads()
         self._logs = LogKeys()
         self._new: dict[tuple[str, str], Known | None] = {}
+        self._pages = 0
         self._closed = False
         self._opened: Exception | None = None
         self._ready = threading.Event()
@@ -97,11 +100,26 @@ class Writer:
             return
         finally:
             self._ready.set()
+        # SQLite's own checkpoint runs inside the commit, and its failure would look like the commit's.
+        self._connection.wal_autocheckpoint(0)
+        self._connection.set_wal_hook(self._note_pages)
         try:
             while group := self._next_group():
                 self._answer(group, self._commit_group(group))
+                if self._pages >= CHECKPOINT_PAGES:
+                    self._checkpoint()
         finally:
             self._connection.close()
+
+    def _note_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Move the WAL into the file, after everybody was answered. What cannot be moved now waits."""
+        self._pages = 0
+        with suppress(apsw.Error):
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _next_group(self) -> list[Request]:
         """All that waits now, at least one; empty when it is time to end."""
@@ -155,22 +173,25 @@ class Writer:
         return outcomes
 
     def _one(self, request: Request) -> Outcome:
-        """Plan and apply one commit; what it refuses is its own outcome, not the group's."""
+        """Apply one commit; what it refuses is its own outcome, not the group's."""
         if request.withdrawn:
             return StorageError(store=self._store, problem="the commit was withdrawn before it began")
-        try:
-            plan, applied = self._try(request, fresh=False)
-            if not applied:
-                plan, applied = self._try(request, fresh=True)
-        except HoldfastError as error:
-            return error
-        return plan if applied else obstacle(plan.effects)
+        plan: Plan | None = None
+        for fresh in (False, True):
+            try:
+                plan = answered(
+                    request.planning(self._setting(request.scope, fresh=fresh)),
+                    Answers(self._connection, request.scope),
+                )
+                if self._applied(request, plan):
+                    return plan
+            except HoldfastError as error:
+                if fresh:  # what was remembered may be out of date; only what is read now counts
+                    return error
+        return obstacle(plan.effects if plan else ())
 
-    def _try(self, request: Request, *, fresh: bool) -> tuple[Plan, bool]:
-        """The plan, and whether what it assumed was so."""
-        plan = answered(
-            request.planning(self._setting(request.scope, fresh=fresh)), Answers(self._connection, request.scope)
-        )
+    def _applied(self, request: Request, plan: Plan) -> bool:
+        """Apply a plan, if what it assumes is so."""
         effects = Effects(self._connection, request.scope, self._logs)
         try:
             if len(plan.effects) == 1 and not _may_fail_late(plan):
@@ -178,10 +199,10 @@ class Writer:
             else:
                 self._guarded(effects, plan)
         except Stale:
-            return plan, False
+            return False
         for id, known in plan.known.items():
             self._new[request.scope.tenant, id] = known
-        return plan, True
+        return True
 
     def _guarded(self, effects: Effects, plan: Plan) -> None:
         """Apply effects so that a stale one undoes those before it."""

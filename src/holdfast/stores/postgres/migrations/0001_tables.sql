@@ -238,6 +238,3 @@ BEGIN
         );
     END LOOP;
 END $$;
-
--- Functions are for those who are given them.
-ALTER DEFAULT PRIVILEGES IN SCHEMA holdfast REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;

@@ -1,6 +1,6 @@
--- Items and changesets are appended in the order they come, whatever their thread, so that a group of
--- commits writes few pages. A thread (or log) key and a version (or place) share one 64-bit number, which
--- is all that their index holds.
+-- A thread (or log) key and a version (or place) share one 64-bit number. Items are appended in the order
+-- they come, whatever their thread, so that a group of commits writes few pages; their index holds that
+-- number only. A thread's row stays as it was made: its head is its last changeset.
 
 CREATE TABLE threads (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -31,8 +31,7 @@ CREATE TABLE logs (
 ) STRICT;
 
 CREATE TABLE changesets (
-    row INTEGER PRIMARY KEY,
-    at INTEGER NOT NULL UNIQUE, -- thread << 32 | version
+    at INTEGER PRIMARY KEY, -- thread << 32 | version
     time INTEGER NOT NULL,
     envelope BLOB NOT NULL,
     content BLOB,
@@ -43,6 +42,16 @@ CREATE TABLE changesets (
     key_id TEXT,
     nonce BLOB
 ) STRICT;
+
+CREATE VIEW heads AS
+SELECT threads.key, tenant, id, owner, created, coalesce(changesets.time, updated) AS updated,
+    coalesce(at & 0xFFFFFFFF, version) AS version, coalesce(changesets.hash, threads.hash) AS hash,
+    coalesce(changesets.counters, threads.counters) AS counters, segments, parent_key, title, labels
+FROM threads
+LEFT JOIN changesets ON at = (
+    SELECT max(at) FROM changesets WHERE at > (threads.key << 32) + threads.version AND at < ((threads.key + 1) << 32)
+)
+WHERE deleted = 0;
 
 CREATE TABLE items (
     row INTEGER PRIMARY KEY,

@@ -1,0 +1,225 @@
+"""Commands that keep: verify, export, import, backup, restore."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import msgspec
+import typer
+
+from holdfast.cli import copying, render
+from holdfast.cli.frame import Answer, Call, url_of
+from holdfast.cli.looking import every_thread
+from holdfast.cli.render import Kept
+from holdfast.core import archive, reading
+from holdfast.core.errors import HoldfastError, InvalidArgument
+from holdfast.core.rows import Asking
+from holdfast.threads.archive import Passed, export_threads, import_threads
+from holdfast.threads.database import Database
+from holdfast.threads.verify import Verdict
+
+BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", dir_okay=False)]
+
+
+async def verify(
+    call: Call,
+    thread: Annotated[str | None, typer.Argument(metavar="[THREAD]", help="Only this thread.")] = None,
+    heads: Annotated[
+        Path | None,
+        typer.Option("--heads", metavar="FILE", help="Heads kept outside, as --json writes them."),
+    ] = None,
+) -> Answer:
+    """Check that threads are whole, unaltered, and what their log folds to.
+
+    Example: holdfast verify --heads heads.json
+    """
+    async with call.database() as db:
+        ids = [thread] if thread else await every_thread(db)
+        found = await _verdicts(call, db, ids)
+        missing = await _missing(call, db, _read_heads(heads)) if heads else []
+    value = {"ok": all(v.ok for v in found) and not missing, "threads": found, "missing": missing}
+    shown = render.verdicts(found, missing, call.scope.tenant)
+    return Answer(value=value, shown=shown, ok=bool(value["ok"]))
+
+
+async def export(
+    call: Call,
+    threads: Annotated[list[str] | None, typer.Argument(metavar="[THREAD...]", help="Only these.")] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="- is standard output.")
+    ] = "-",
+) -> Answer:
+    """Write threads, with all of their past, to one archive of JSON lines.
+
+    Example: holdfast export -o threads.jsonl
+    """
+    heads: list[Kept] = []
+    async with call.database() as db:
+        total = len(threads) if threads else len(await every_thread(db))
+        with call.progress("Exporting", total) as advance:
+            lines = export_threads(db.store, call.scope, threads or None, told=_keeping(heads, advance))
+            with _output(output) as file:
+                async for line in lines:
+                    file.write(line)
+    shown = render.kept(f"{render.some(len(heads), 'thread')} exported.", heads)
+    return Answer(value={"file": output, "threads": heads}, shown=shown, aside=output == "-")
+
+
+async def import_(
+    call: Call,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="An archive; - is standard input.")],
+    *,
+    skip_existing: Annotated[
+        bool, typer.Option("--skip-existing", help="Leave threads alone that are there already.")
+    ] = False,
+) -> Answer:
+    """Take in the threads of an archive, each whole or not at all.
+
+    Example: holdfast import threads.jsonl --db sqlite:///other.db
+    """
+    heads: list[Kept] = []
+    with _input(call, file) as lines:
+        async with call.database(create=True) as db:
+            told = _keeping(heads, lambda _: None)
+            done = await import_threads(db.store, call.scope, lines, skip_existing=skip_existing, told=told)
+    words = f"{render.some(len(done.threads), 'thread')} imported, {len(done.skipped):,} skipped."
+    return Answer(value={"threads": heads, "skipped": done.skipped}, shown=render.kept(words, heads))
+
+
+async def backup(call: Call, file: BackupFile) -> Answer:
+    """Copy the whole database to a new file, while others go on using it.
+
+    Example: holdfast backup nightly.db
+    """
+    await copying.back_up(call, file)
+    copy = call if call.file is None else msgspec.structs.replace(call, url=url_of(str(file)))
+    async with copy.database() as db:
+        heads = await _heads(call, db)
+    shown = render.kept(f"Backed up to {file}: {file.stat().st_size:,} bytes.", heads)
+    return Answer(value={"file": str(file), "threads": heads}, shown=shown)
+
+
+async def restore(
+    call: Call,
+    file: BackupFile,
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> Answer:
+    """Check a backup and put it where --db says, which must be new.
+
+    Example: holdfast restore nightly.db --db sqlite:///restored.db
+    """
+    if not file.is_file():
+        raise InvalidArgument(problem=f"There is no backup at {str(file)!r}.")
+    if call.url.startswith("postgres"):
+        await copying.load_dump(call, file, force=force)
+        return await verify(call)
+    return await _restore_file(call, file, force=force)
+
+
+async def _restore_file(call: Call, file: Path, *, force: bool) -> Answer:
+    staged = copying.stage(call, file, force=force)
+    try:
+        answer = await verify(msgspec.structs.replace(call, url=url_of(str(staged))))
+        if answer.ok and call.file is not None:
+            copying.settle(staged, call.file)
+        return answer
+    finally:
+        copying.discard(staged)
+
+
+async def _verdicts(call: Call, db: Database, ids: list[str]) -> list[Verdict]:
+    found: list[Verdict] = []
+    with call.progress("Checking", len(ids)) as advance:
+        for id in ids:
+            found.append(await db.thread(id).verify())
+            advance(1)
+    return found
+
+
+def _read_heads(file: Path) -> list[Kept]:
+    """The heads of a file that verify, export or backup wrote with --json."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, list[Kept]], strict=False)["threads"]
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
+        raise InvalidArgument(problem=f"{str(file)!r} holds no heads ({error}).") from error
+
+
+async def _missing(call: Call, db: Database, heads: list[Kept]) -> list[str]:
+    """Heads kept outside that the database does not stand on any more."""
+    missing = []
+    for head in heads:
+        try:
+            hash = await db.store.read(call.scope, _hash_at(head.thread, head.version))
+        except HoldfastError as error:
+            missing.append(str(error))
+            continue
+        if hash.hex() != head.hash:
+            missing.append(f"{head.thread}: version {head.version} is not the one that was kept outside")
+    return missing
+
+
+def _hash_at(id: str, version: int) -> Asking[bytes]:
+    """The hash that a thread's head had when it was at a version."""
+    row = yield from reading.read_thread(id)
+    if version == row.version:
+        return row.hash
+    reading.check_version(row, version)
+    hash, _, _ = yield from reading.read_mark(row, version)
+    return archive.end_hash(row, version, hash)
+
+
+async def _heads(call: Call, db: Database) -> list[Kept]:
+    heads = []
+    for id in await every_thread(db):
+        row = await db.store.read(call.scope, reading.read_thread(id))
+        heads.append(Kept(thread=id, version=row.version, hash=row.hash.hex()))
+    return heads
+
+
+def _keeping(heads: list[Kept], advance: Callable[[int], None]) -> Callable[[Passed], None]:
+    """Remembers the head of every thread that is done."""
+
+    def told(passed: Passed) -> None:
+        if passed.hash is not None:
+            heads.append(Kept(thread=passed.thread, version=passed.version, hash=passed.hash))
+            advance(1)
+
+    return told
+
+
+@contextmanager
+def _output(name: str) -> Iterator[BinaryIO]:
+    """Standard output, or a file that appears only once it is whole."""
+    if name == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part = Path(f"{name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(name)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _input(call: Call, name: str) -> Iterator[AsyncIterator[bytes]]:
+    """The lines of standard input, or of a file, with a bar that shows how far they were read."""
+    if name == "-":
+        yield _lines(sys.stdin.buffer, lambda _: None)
+        return
+    with Path(name).open("rb") as file, call.progress("Importing", Path(name).stat().st_size) as advance:
+        yield _lines(file, advance)
+
+
+async def _lines(file: BinaryIO, advance: Callable[[int], None]) -> AsyncIterator[bytes]:
+    for line in file:
+        advance(len(line))
+        yield line

@@ -1,0 +1,146 @@
+"""Commands that look: threads, show, log, diff, search."""
+
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import render
+from holdfast.cli.frame import Answer, Call
+from holdfast.core.encoding import encode
+from holdfast.core.errors import StoreReadOnly
+from holdfast.core.ops import diff as ops_between
+from holdfast.core.values import HISTORY, Head, Item
+from holdfast.threads.database import Database
+from holdfast.threads.search import index_pending
+from holdfast.threads.thread import Thread
+
+ThreadId = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id.")]
+At = Annotated[int | None, typer.Option("--at", metavar="V", help="At this version instead of the newest.")]
+Last = Annotated[int, typer.Option("--last", metavar="N", min=1, help="How many of the newest.")]
+All = Annotated[bool, typer.Option("--all", help="Everything, from the beginning.")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")]
+
+
+async def threads(
+    call: Call,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only threads of this owner.")] = None,
+    limit: Limit = 50,
+    after: Annotated[str | None, typer.Option("--after", help="Go on where a page ended.")] = None,
+) -> Answer:
+    """List threads, the newest first.
+
+    Example: holdfast threads --owner alice --limit 5
+    """
+    async with call.database() as db:
+        page = await db.threads(owner=owner, limit=limit, after=after)
+    return Answer(value=page, shown=render.threads(page))
+
+
+async def show(
+    call: Call,
+    thread: ThreadId,
+    *,
+    at: At = None,
+    last: Last = 20,
+    everything: All = False,
+    log: Annotated[str, typer.Option("--log", metavar="NAME", help="Which of its logs.")] = HISTORY,
+) -> Answer:
+    """Show a thread: what it is, its state, and the newest items of a log.
+
+    Example: holdfast show alice-s1 --at 12 --last 5
+    """
+    async with call.database() as db:
+        head = await db.thread(thread).head(at=at)
+        window = await db.thread(thread).items(at=head.version, last=None if everything else last, log=log)
+    value = {"thread": head, "items": window.items, "broken": window.broken}
+    return Answer(value=value, shown=render.thread(head, window, log))
+
+
+async def log(
+    call: Call, thread: ThreadId, *, at: At = None, last: Last = 20, everything: All = False
+) -> Answer:
+    """Show the changesets of a thread, one line each.
+
+    Example: holdfast log alice-s1 --last 50
+    """
+    async with call.database() as db:
+        head = await db.thread(thread).head(at=at)
+        count = head.version if everything else min(last, head.version)
+        after = head.version - count
+        changes = await db.thread(thread).changesets(after=after, upto=head.version, limit=count)
+    return Answer(value={"thread": thread, "changesets": changes}, shown=render.timeline(changes))
+
+
+async def diff(
+    call: Call,
+    thread: ThreadId,
+    first: Annotated[str, typer.Argument(metavar="V|OTHER", help="A version, or another thread's id.")],
+    second: Annotated[
+        int | None, typer.Argument(metavar="W", help="A later version; the newest if absent.")
+    ] = None,
+) -> Answer:
+    """Show what differs between two versions of a thread, or between two threads.
+
+    Digits are a version: V and W, or V and the newest. Anything else is another thread.
+
+    Example: holdfast diff alice-s1 3 7
+    """
+    async with call.database() as db:
+        one = db.thread(thread)
+        by_version = first.isdecimal()
+        before = await one.head(at=int(first) if by_version else None)
+        other = one if by_version else db.thread(first)
+        found = await difference(one, before, other, await other.head(at=second))
+    return Answer(value=found, shown=render.difference(found))
+
+
+async def search(
+    call: Call,
+    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="All of them must be there.")],
+    owner: Annotated[str | None, typer.Option("--owner", help="Only threads of this owner.")] = None,
+    limit: Limit = 20,
+) -> Answer:
+    """Find items that hold all of the words, the best first.
+
+    Example: holdfast search train lisbon
+    """
+    async with call.database() as db:
+        # Where nothing can be written, what is indexed and the tail must do.
+        with suppress(StoreReadOnly), call.progress("Indexing", None):
+            await index_pending(db.store, call.scope)
+        found = await db.search(" ".join(words), owner=owner, limit=limit)
+    return Answer(value={"found": found}, shown=render.hits(found))
+
+
+async def difference(one: Thread, before: Head, other: Thread, after: Head) -> render.Difference:
+    """What differs between a version of one thread and a version of another or of the same."""
+    logs = sorted(before.counters.logs.keys() | after.counters.logs.keys())
+    had = [item for log in logs for item in await one.items(at=before.version, log=log)]
+    has = [item for log in logs for item in await other.items(at=after.version, log=log)]
+    old, new = {_identity(item) for item in had}, {_identity(item) for item in has}
+    return render.Difference(
+        before=f"{before.id} version {before.version}",
+        after=f"{after.id} version {after.version}",
+        ops=ops_between(before.state, after.state),
+        old=before.state,
+        added=[item for item in has if _identity(item) not in old],
+        removed=[item for item in had if _identity(item) not in new],
+    )
+
+
+def _identity(item: Item) -> tuple[str, int, int, bytes]:
+    """What makes an item the same in two versions or two branches."""
+    body = item.body if isinstance(item.body, bytes) else encode(item.body)
+    return item.log, item.place, item.version, body
+
+
+async def every_thread(db: Database) -> list[str]:
+    """The ids of all threads, the newest first."""
+    ids: list[str] = []
+    page = await db.threads(limit=1000)
+    ids += [thread.id for thread in page.threads]
+    while page.next is not None:
+        page = await db.threads(limit=1000, after=page.next)
+        ids += [thread.id for thread in page.threads]
+    return ids

@@ -1,0 +1,239 @@
+-- What a store is asked, one function each: it takes on the scope for this transaction and answers.
+--
+-- A function costs one round trip, prepared once per connection; settings and query in a pipeline cost the
+-- client two and a half times as much. Nothing outlives the transaction, so any pooler will do.
+
+SET LOCAL ROLE holdfast_owner;
+
+-- The caller becomes the app, which no policy lets through, even if it came as a superuser. Plans are kept by
+-- connections that may have made them while the tables were empty: then only an index is right for later.
+CREATE FUNCTION holdfast.enter(p_tenant text, p_user text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('holdfast.tenant', coalesce(p_tenant, ''), true),
+            set_config('holdfast.reach', CASE WHEN p_user IS NULL THEN 'tenant' ELSE 'user' END, true),
+            set_config('holdfast.user', coalesce(p_user, ''), true),
+            set_config('enable_seqscan', 'off', true),
+            set_config('enable_bitmapscan', 'off', true);
+    IF current_user <> 'holdfast_app' THEN
+        PERFORM set_config('role', 'holdfast_app', true);
+    END IF;
+END $$;
+
+-- Called after the rows of a key were read: if the key is still there, none of them had been removed.
+CREATE FUNCTION holdfast.check_there(p_tenant text, p_key uuid) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM holdfast.threads t WHERE t.tenant = p_tenant AND t.key = p_key;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the thread was deleted while it was read' USING ERRCODE = 'HF002';
+    END IF;
+END $$;
+
+CREATE FUNCTION holdfast.thread(p_tenant text, p_user text, p_id text)
+RETURNS SETOF holdfast.threads LANGUAGE plpgsql ROWS 1 AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT t.* FROM holdfast.threads t
+        WHERE t.tenant = p_tenant AND t.id = p_id AND NOT t.deleted;
+END $$;
+
+CREATE FUNCTION holdfast.anchor(p_tenant text, p_user text, p_key uuid, p_upto bigint)
+RETURNS SETOF holdfast.anchors LANGUAGE plpgsql ROWS 1 AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT a.* FROM holdfast.anchors a
+        WHERE a.tenant = p_tenant AND a.key = p_key AND a.version <= p_upto
+        ORDER BY a.version DESC LIMIT 1;
+    PERFORM holdfast.check_there(p_tenant, p_key);
+END $$;
+
+CREATE FUNCTION holdfast.changesets(
+    p_tenant text, p_user text, p_key uuid, p_after bigint, p_upto bigint, p_limit bigint
+) RETURNS SETOF holdfast.changesets LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT c.* FROM holdfast.changesets c
+        WHERE c.tenant = p_tenant AND c.key = p_key AND c.version > p_after AND c.version <= p_upto
+        ORDER BY c.version LIMIT p_limit;
+    PERFORM holdfast.check_there(p_tenant, p_key);
+END $$;
+
+CREATE FUNCTION holdfast.items(
+    p_tenant text, p_user text, p_key uuid, p_log text, p_above bigint, p_below bigint, p_upto bigint,
+    p_limit bigint
+) RETURNS SETOF holdfast.items LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT i.* FROM holdfast.items i
+        WHERE i.tenant = p_tenant AND i.key = p_key AND i.log = p_log
+          AND i.place > p_above AND i.place < p_below AND i.version <= p_upto
+        ORDER BY i.place LIMIT p_limit;
+    PERFORM holdfast.check_there(p_tenant, p_key);
+END $$;
+
+CREATE FUNCTION holdfast.items_backwards(
+    p_tenant text, p_user text, p_key uuid, p_log text, p_above bigint, p_below bigint, p_upto bigint,
+    p_limit bigint
+) RETURNS SETOF holdfast.items LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT i.* FROM holdfast.items i
+        WHERE i.tenant = p_tenant AND i.key = p_key AND i.log = p_log
+          AND i.place > p_above AND i.place < p_below AND i.version <= p_upto
+        ORDER BY i.place DESC LIMIT p_limit;
+    PERFORM holdfast.check_there(p_tenant, p_key);
+END $$;
+
+CREATE FUNCTION holdfast.cuts(
+    p_tenant text, p_user text, p_key uuid, p_log text, p_first bigint, p_last bigint, p_upto bigint
+) RETURNS SETOF holdfast.cuts LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT c.* FROM holdfast.cuts c
+        WHERE c.tenant = p_tenant AND c.key = p_key AND c.log = p_log
+          AND c.last >= p_first AND c.first <= p_last AND c.version <= p_upto;
+    PERFORM holdfast.check_there(p_tenant, p_key);
+END $$;
+
+CREATE FUNCTION holdfast.named(p_tenant text, p_user text, p_key uuid, p_ids text[], p_upto bigint)
+RETURNS SETOF holdfast.items LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT i.* FROM holdfast.items i
+        WHERE i.tenant = p_tenant AND i.key = p_key AND i.id = ANY (p_ids) AND i.version <= p_upto;
+    PERFORM holdfast.check_there(p_tenant, p_key);
+END $$;
+
+CREATE FUNCTION holdfast.key(p_tenant text, p_user text, p_key uuid, p_name text)
+RETURNS SETOF holdfast.keys LANGUAGE plpgsql ROWS 1 AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT k.* FROM holdfast.keys k
+        WHERE k.tenant = p_tenant AND k.key = p_key AND k.name = p_name;
+    PERFORM holdfast.check_there(p_tenant, p_key);
+END $$;
+
+CREATE FUNCTION holdfast.record(p_tenant text, p_user text, p_kind text, p_id text)
+RETURNS SETOF holdfast.records LANGUAGE plpgsql ROWS 1 AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT r.* FROM holdfast.records r
+        WHERE r.tenant = p_tenant AND r.kind = p_kind AND r.id = p_id;
+END $$;
+
+CREATE FUNCTION holdfast.job(p_tenant text, p_user text, p_id text)
+RETURNS SETOF holdfast.jobs LANGUAGE plpgsql ROWS 1 AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT j.* FROM holdfast.jobs j WHERE j.tenant = p_tenant AND j.id = p_id;
+END $$;
+
+-- Planned for the values given: what is NULL drops out of the conditions, and the right index remains.
+CREATE FUNCTION holdfast.records(
+    p_tenant text, p_user text, p_kind text, p_tags text[], p_owner text, p_since bigint, p_until bigint,
+    p_after_sort bigint, p_after_id text, p_newest boolean, p_limit bigint
+) RETURNS SETOF holdfast.records LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+    v_owner text := coalesce(p_owner, p_user);
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    IF cardinality(p_tags) > 0 AND p_newest THEN
+        RETURN QUERY SELECT r.* FROM holdfast.record_tags t
+            JOIN holdfast.records r ON r.tenant = t.tenant AND r.kind = t.kind AND r.id = t.id
+            WHERE t.tenant = p_tenant AND t.kind = p_kind AND t.tag = p_tags[1] AND r.tags @> p_tags
+              AND (v_owner IS NULL OR r.owner = v_owner)
+              AND (p_since IS NULL OR t.sort >= p_since) AND (p_until IS NULL OR t.sort < p_until)
+              AND (p_after_sort IS NULL OR (t.sort, t.id) < (p_after_sort, p_after_id))
+            ORDER BY t.sort DESC, t.id DESC LIMIT p_limit;
+    ELSIF cardinality(p_tags) > 0 THEN
+        RETURN QUERY SELECT r.* FROM holdfast.record_tags t
+            JOIN holdfast.records r ON r.tenant = t.tenant AND r.kind = t.kind AND r.id = t.id
+            WHERE t.tenant = p_tenant AND t.kind = p_kind AND t.tag = p_tags[1] AND r.tags @> p_tags
+              AND (v_owner IS NULL OR r.owner = v_owner)
+              AND (p_since IS NULL OR t.sort >= p_since) AND (p_until IS NULL OR t.sort < p_until)
+              AND (p_after_sort IS NULL OR (t.sort, t.id) > (p_after_sort, p_after_id))
+            ORDER BY t.sort, t.id LIMIT p_limit;
+    ELSIF p_newest THEN
+        RETURN QUERY SELECT r.* FROM holdfast.records r
+            WHERE r.tenant = p_tenant AND r.kind = p_kind
+              AND (v_owner IS NULL OR r.owner = v_owner)
+              AND (p_since IS NULL OR r.sort >= p_since) AND (p_until IS NULL OR r.sort < p_until)
+              AND (p_after_sort IS NULL OR (r.sort, r.id) < (p_after_sort, p_after_id))
+            ORDER BY r.sort DESC, r.id DESC LIMIT p_limit;
+    ELSE
+        RETURN QUERY SELECT r.* FROM holdfast.records r
+            WHERE r.tenant = p_tenant AND r.kind = p_kind
+              AND (v_owner IS NULL OR r.owner = v_owner)
+              AND (p_since IS NULL OR r.sort >= p_since) AND (p_until IS NULL OR r.sort < p_until)
+              AND (p_after_sort IS NULL OR (r.sort, r.id) > (p_after_sort, p_after_id))
+            ORDER BY r.sort, r.id LIMIT p_limit;
+    END IF;
+END $$;
+
+CREATE FUNCTION holdfast.jobs(p_tenant text, p_user text, p_status text, p_limit bigint)
+RETURNS SETOF holdfast.jobs LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT j.* FROM holdfast.jobs j
+        WHERE j.tenant = p_tenant AND (p_status IS NULL OR j.status = p_status)
+        ORDER BY j.due, j.id LIMIT p_limit;
+END $$;
+
+CREATE FUNCTION holdfast.threads(
+    p_tenant text, p_user text, p_owner text, p_before_created bigint, p_before_id text, p_limit bigint
+) RETURNS SETOF holdfast.threads LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+    v_owner text := coalesce(p_owner, p_user);
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT t.* FROM holdfast.threads t
+        WHERE t.tenant = p_tenant AND NOT t.deleted AND (v_owner IS NULL OR t.owner = v_owner)
+          AND (p_before_created IS NULL OR (t.created, t.id) < (p_before_created, p_before_id))
+        ORDER BY t.created DESC, t.id DESC LIMIT p_limit;
+END $$;
+
+CREATE FUNCTION holdfast.pending(p_tenant text, p_user text, p_limit bigint)
+RETURNS TABLE (thread holdfast.threads, indexed bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT t, p.indexed FROM holdfast.pending p
+        JOIN holdfast.threads t ON t.tenant = p.tenant AND t.key = p.key AND NOT t.deleted
+        WHERE p.tenant = p_tenant ORDER BY p.key LIMIT p_limit;
+END $$;
+
+-- Under a policy `@@` could use no index, since it may leak what it sees. So this runs as maintenance, which
+-- no policy holds back, and keeps to the scope by itself. Every text holds its tenant as a word, '#' before it.
+CREATE FUNCTION holdfast.find_words(p_words tsquery, p_owner text, p_limit bigint)
+RETURNS TABLE (thread text, log text, place bigint, version bigint, said bytea, score real)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_bitmapscan = on AS $$
+DECLARE
+    v_tenant text := nullif(current_setting('holdfast.tenant', true), '');
+    v_reach text := current_setting('holdfast.reach', true);
+    v_user text := nullif(current_setting('holdfast.user', true), '');
+BEGIN
+    IF v_tenant IS NULL OR v_reach IS NULL OR v_reach NOT IN ('tenant', 'user')
+       OR (v_reach = 'user' AND v_user IS NULL) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT t.id, x.log, x.place, x.version, x.text, ts_rank(x.words, p_words, 2) AS score
+        FROM holdfast.texts x
+        JOIN holdfast.threads t ON t.tenant = x.tenant AND t.key = x.key AND NOT t.deleted
+        WHERE x.words @@ (p_words && array_to_tsvector(ARRAY['#' || v_tenant])::text::tsquery)
+          AND x.tenant = v_tenant AND t.tenant = v_tenant
+          AND (v_reach = 'tenant' OR t.owner = v_user)
+          AND (p_owner IS NULL OR t.owner = p_owner)
+        ORDER BY score DESC, t.id, x.place LIMIT p_limit;
+END $$;
+
+CREATE FUNCTION holdfast.words(p_tenant text, p_user text, p_words tsquery, p_owner text, p_limit bigint)
+RETURNS TABLE (thread text, log text, place bigint, version bigint, said bytea, score real)
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY SELECT * FROM holdfast.find_words(p_words, p_owner, p_limit);
+END $$;
+
+GRANT CREATE ON SCHEMA holdfast TO holdfast_maintenance;
+ALTER FUNCTION holdfast.find_words(tsquery, text, bigint) OWNER TO holdfast_maintenance;
+REVOKE CREATE ON SCHEMA holdfast FROM holdfast_maintenance;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA holdfast FROM PUBLIC;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA holdfast TO holdfast_app, holdfast_maintenance;

@@ -1,0 +1,374 @@
+-- What a store is told to do, one function each. False: what was assumed is no longer so, nothing was done.
+
+SET LOCAL ROLE holdfast_owner;
+
+-- The rest of a commit must not happen when one of its effects could not.
+CREATE FUNCTION holdfast.held(p_done boolean, p_strict boolean, p_effect text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_strict AND NOT p_done THEN
+        RAISE EXCEPTION USING ERRCODE = 'HF001', MESSAGE = p_effect;
+    END IF;
+    RETURN p_done;
+END $$;
+
+-- A parent is locked against removal until its child is there.
+CREATE FUNCTION holdfast.add_thread(
+    p_tenant text, p_user text, p_key uuid, p_id text, p_owner text, p_created bigint, p_updated bigint,
+    p_version bigint, p_hash bytea, p_counters bytea, p_segments bytea, p_parent uuid, p_about bytea
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    IF p_parent IS NOT NULL THEN
+        PERFORM FROM holdfast.threads t WHERE t.tenant = p_tenant AND t.key = p_parent FOR KEY SHARE;
+        IF NOT FOUND THEN
+            RETURN false;
+        END IF;
+    END IF;
+    INSERT INTO holdfast.threads (
+        tenant, key, id, owner, created, updated, version, hash, counters, segments, parent_key, about
+    ) VALUES (
+        p_tenant, p_key, p_id, p_owner, p_created, p_updated, p_version, p_hash, p_counters, p_segments,
+        p_parent, p_about
+    ) ON CONFLICT (tenant, id) WHERE NOT deleted DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF p_version > 0 THEN
+        INSERT INTO holdfast.pending (tenant, key, owner, indexed) VALUES (p_tenant, p_key, p_owner, 0);
+    END IF;
+    RETURN true;
+END $$;
+
+-- One changeset. The update of the thread's row is both the check and the lock; everything else follows it.
+CREATE FUNCTION holdfast.append(
+    p_tenant text, p_user text, p_key uuid, p_before bytea, p_version bigint, p_time bigint, p_hash bytea,
+    p_counters bytea, p_about bytea, p_envelope bytea, p_content bytea, p_salt bytea,
+    p_logs text[], p_places bigint[], p_ids text[], p_metas bytea[], p_bodies bytea[], p_salts bytea[],
+    p_cuts jsonb, p_anchor bytea, p_name text, p_fingerprint bytea
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_owner text;
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    IF p_name IS NOT NULL THEN
+        PERFORM FROM holdfast.keys k WHERE k.tenant = p_tenant AND k.key = p_key AND k.name = p_name;
+        IF FOUND THEN
+            RETURN false;
+        END IF;
+    END IF;
+    UPDATE holdfast.threads t
+        SET version = p_version, updated = p_time, hash = p_hash, counters = p_counters, about = p_about
+        WHERE t.tenant = p_tenant AND t.key = p_key AND t.hash = p_before AND NOT t.deleted
+        RETURNING t.owner INTO v_owner;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO holdfast.changesets (tenant, key, version, owner, time, envelope, content, salt, hash, counters)
+        VALUES (p_tenant, p_key, p_version, v_owner, p_time, p_envelope, p_content, p_salt, p_hash, p_counters);
+    IF p_places IS NOT NULL THEN
+        INSERT INTO holdfast.items (tenant, key, log, place, version, id, owner, meta, body, salt)
+            SELECT p_tenant, p_key, i.log, i.place, p_version, i.id, v_owner, i.meta, i.body, i.salt
+            FROM unnest(p_logs, p_places, p_ids, p_metas, p_bodies, p_salts)
+                AS i (log, place, id, meta, body, salt);
+    END IF;
+    IF p_cuts IS NOT NULL THEN
+        PERFORM holdfast.add_cuts(p_tenant, p_key, v_owner, p_cuts);
+    END IF;
+    IF p_anchor IS NOT NULL THEN
+        INSERT INTO holdfast.anchors (tenant, key, version, owner, state)
+            VALUES (p_tenant, p_key, p_version, v_owner, p_anchor);
+    END IF;
+    IF p_name IS NOT NULL THEN
+        INSERT INTO holdfast.keys (tenant, key, name, owner, version, fingerprint)
+            VALUES (p_tenant, p_key, p_name, v_owner, p_version, p_fingerprint);
+    END IF;
+    INSERT INTO holdfast.pending (tenant, key, owner, indexed)
+        VALUES (p_tenant, p_key, v_owner, p_version - 1) ON CONFLICT DO NOTHING;
+    RETURN true;
+END $$;
+
+-- Cuts come as [log, first, last, version, count] each.
+CREATE FUNCTION holdfast.add_cuts(p_tenant text, p_key uuid, p_owner text, p_cuts jsonb)
+RETURNS void LANGUAGE sql AS $$
+    INSERT INTO holdfast.cuts (tenant, key, log, first, last, version, number, count, owner)
+    SELECT p_tenant, p_key, c ->> 0, (c ->> 1)::bigint, (c ->> 2)::bigint, (c ->> 3)::bigint, n,
+           (c ->> 4)::bigint, p_owner
+    FROM jsonb_array_elements(p_cuts) WITH ORDINALITY AS cut (c, n);
+$$;
+
+-- The rows of a thread that was just added, as an archive has them.
+CREATE FUNCTION holdfast.restore_changesets(
+    p_tenant text, p_user text, p_key uuid, p_owner text, p_versions bigint[], p_times bigint[],
+    p_envelopes bytea[], p_contents bytea[], p_salts bytea[], p_erased bytea[], p_hashes bytea[],
+    p_counters bytea[], p_anchors bytea[], p_names text[], p_fingerprints bytea[], p_cuts jsonb
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    INSERT INTO holdfast.changesets (
+        tenant, key, version, owner, time, envelope, content, salt, erased, hash, counters
+    ) SELECT p_tenant, p_key, c.version, p_owner, c.time, c.envelope, c.content, c.salt, c.erased, c.hash, c.counters
+        FROM unnest(p_versions, p_times, p_envelopes, p_contents, p_salts, p_erased, p_hashes, p_counters)
+            AS c (version, time, envelope, content, salt, erased, hash, counters);
+    INSERT INTO holdfast.anchors (tenant, key, version, owner, state)
+        SELECT p_tenant, p_key, a.version, p_owner, a.state
+        FROM unnest(p_versions, p_anchors) AS a (version, state) WHERE a.state IS NOT NULL;
+    INSERT INTO holdfast.keys (tenant, key, name, owner, version, fingerprint)
+        SELECT p_tenant, p_key, k.name, p_owner, k.version, coalesce(k.fingerprint, '')
+        FROM unnest(p_versions, p_names, p_fingerprints) AS k (version, name, fingerprint)
+        WHERE k.name IS NOT NULL
+        ON CONFLICT (tenant, key, name)
+        DO UPDATE SET version = excluded.version, fingerprint = excluded.fingerprint;
+    IF p_cuts IS NOT NULL THEN
+        PERFORM holdfast.add_cuts(p_tenant, p_key, p_owner, p_cuts);
+    END IF;
+    RETURN true;
+END $$;
+
+CREATE FUNCTION holdfast.restore_items(
+    p_tenant text, p_user text, p_key uuid, p_owner text, p_logs text[], p_places bigint[], p_versions bigint[],
+    p_ids text[], p_metas bytea[], p_bodies bytea[], p_salts bytea[], p_erased bytea[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    INSERT INTO holdfast.items (tenant, key, log, place, version, id, owner, meta, body, salt, erased)
+        SELECT p_tenant, p_key, i.log, i.place, i.version, i.id, p_owner, i.meta, i.body, i.salt, i.erased
+        FROM unnest(p_logs, p_places, p_versions, p_ids, p_metas, p_bodies, p_salts, p_erased)
+            AS i (log, place, version, id, meta, body, salt, erased);
+    RETURN true;
+END $$;
+
+-- Two stretches of one lineage may lie under one key, so what is there already is left as it is.
+CREATE FUNCTION holdfast.copy_lineage(
+    p_tenant text, p_user text, p_key uuid, p_owner text, p_source uuid, p_upto bigint
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    PERFORM FROM holdfast.threads t WHERE t.tenant = p_tenant AND t.key = p_source FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO holdfast.changesets
+        SELECT p_tenant, p_key, c.version, p_owner, c.time, c.envelope, c.content, c.salt, c.erased, c.hash,
+               c.counters, c.key_id, c.nonce
+        FROM holdfast.changesets c
+        WHERE c.tenant = p_tenant AND c.key = p_source AND c.version <= p_upto
+        ON CONFLICT DO NOTHING;
+    INSERT INTO holdfast.items
+        SELECT p_tenant, p_key, i.log, i.place, i.version, i.id, p_owner, i.meta, i.body, i.salt, i.erased,
+               i.key_id, i.nonce
+        FROM holdfast.items i
+        WHERE i.tenant = p_tenant AND i.key = p_source AND i.version <= p_upto
+        ON CONFLICT DO NOTHING;
+    INSERT INTO holdfast.cuts
+        SELECT p_tenant, p_key, c.log, c.last, c.first, c.version, c.number, c.count, p_owner
+        FROM holdfast.cuts c
+        WHERE c.tenant = p_tenant AND c.key = p_source AND c.version <= p_upto
+        ON CONFLICT DO NOTHING;
+    INSERT INTO holdfast.anchors
+        SELECT p_tenant, p_key, a.version, p_owner, a.state, a.key_id, a.nonce
+        FROM holdfast.anchors a
+        WHERE a.tenant = p_tenant AND a.key = p_source AND a.version <= p_upto
+        ON CONFLICT DO NOTHING;
+    RETURN true;
+END $$;
+
+-- A deleted thread goes once no fork stands on it, and so may those that it stands on.
+CREATE FUNCTION holdfast.purge(p_tenant text, p_key uuid) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_key uuid := p_key;
+    v_parent uuid;
+BEGIN
+    WHILE v_key IS NOT NULL LOOP
+        SELECT t.parent_key INTO v_parent FROM holdfast.threads t
+            WHERE t.tenant = p_tenant AND t.key = v_key AND t.deleted FOR UPDATE;
+        EXIT WHEN NOT FOUND;
+        PERFORM FROM holdfast.threads t WHERE t.tenant = p_tenant AND t.parent_key = v_key;
+        EXIT WHEN FOUND;
+        DELETE FROM holdfast.changesets c WHERE c.tenant = p_tenant AND c.key = v_key;
+        DELETE FROM holdfast.items i WHERE i.tenant = p_tenant AND i.key = v_key;
+        DELETE FROM holdfast.cuts c WHERE c.tenant = p_tenant AND c.key = v_key;
+        DELETE FROM holdfast.anchors a WHERE a.tenant = p_tenant AND a.key = v_key;
+        DELETE FROM holdfast.threads t WHERE t.tenant = p_tenant AND t.key = v_key;
+        v_key := v_parent;
+    END LOOP;
+END $$;
+
+CREATE FUNCTION holdfast.drop_thread(p_tenant text, p_user text, p_key uuid, p_hash bytea)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    PERFORM FROM holdfast.threads t
+        WHERE t.tenant = p_tenant AND t.key = p_key AND t.hash = p_hash AND NOT t.deleted FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE holdfast.threads t SET deleted = true WHERE t.tenant = p_tenant AND t.key = p_key;
+    DELETE FROM holdfast.pending p WHERE p.tenant = p_tenant AND p.key = p_key;
+    DELETE FROM holdfast.texts x WHERE x.tenant = p_tenant AND x.key = p_key;
+    DELETE FROM holdfast.keys k WHERE k.tenant = p_tenant AND k.key = p_key;
+    PERFORM holdfast.purge(p_tenant, p_key);
+    RETURN true;
+END $$;
+
+-- Nobody can lock a row that is not there; whoever needs a record to be absent locks its name.
+CREATE FUNCTION holdfast.lock_absent(p_tenant text, p_kind text, p_id text) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock(hashtextextended(p_tenant || chr(31) || p_kind || chr(31) || p_id, 7));
+$$;
+
+CREATE FUNCTION holdfast.save_record(
+    p_tenant text, p_user text, p_kind text, p_id text, p_owner text, p_tags text[], p_sort bigint,
+    p_revision bigint, p_body bytea, p_before bigint
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    IF p_before = 0 THEN
+        PERFORM holdfast.lock_absent(p_tenant, p_kind, p_id);
+        INSERT INTO holdfast.records (tenant, kind, id, owner, tags, sort, revision, body)
+            VALUES (p_tenant, p_kind, p_id, p_owner, p_tags, p_sort, p_revision, p_body)
+            ON CONFLICT DO NOTHING;
+        IF NOT FOUND THEN
+            RETURN false;
+        END IF;
+    ELSE
+        IF NOT holdfast.untag_record(p_tenant, p_kind, p_id, p_before) THEN
+            RETURN false;
+        END IF;
+        UPDATE holdfast.records r
+            SET owner = p_owner, tags = p_tags, sort = p_sort, revision = p_revision, body = p_body
+            WHERE r.tenant = p_tenant AND r.kind = p_kind AND r.id = p_id;
+    END IF;
+    INSERT INTO holdfast.record_tags (tenant, kind, tag, sort, id, owner)
+        SELECT DISTINCT p_tenant, p_kind, tag, p_sort, p_id, p_owner FROM unnest(p_tags) AS tag;
+    RETURN true;
+END $$;
+
+-- Lock a record at a revision and take away its tags; false if it is not there.
+CREATE FUNCTION holdfast.untag_record(p_tenant text, p_kind text, p_id text, p_before bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_tags text[];
+    v_sort bigint;
+BEGIN
+    SELECT r.tags, r.sort INTO v_tags, v_sort FROM holdfast.records r
+        WHERE r.tenant = p_tenant AND r.kind = p_kind AND r.id = p_id AND r.revision = p_before FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM holdfast.record_tags t
+        WHERE t.tenant = p_tenant AND t.kind = p_kind AND t.tag = ANY (v_tags) AND t.sort = v_sort AND t.id = p_id;
+    RETURN true;
+END $$;
+
+CREATE FUNCTION holdfast.drop_record(p_tenant text, p_user text, p_kind text, p_id text, p_before bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    IF NOT holdfast.untag_record(p_tenant, p_kind, p_id, p_before) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM holdfast.records r WHERE r.tenant = p_tenant AND r.kind = p_kind AND r.id = p_id;
+    RETURN true;
+END $$;
+
+CREATE FUNCTION holdfast.check_record(p_tenant text, p_user text, p_kind text, p_id text, p_before bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    IF p_before = 0 THEN
+        PERFORM holdfast.lock_absent(p_tenant, p_kind, p_id);
+        PERFORM FROM holdfast.records r WHERE r.tenant = p_tenant AND r.kind = p_kind AND r.id = p_id;
+        RETURN NOT FOUND;
+    END IF;
+    PERFORM FROM holdfast.records r
+        WHERE r.tenant = p_tenant AND r.kind = p_kind AND r.id = p_id AND r.revision = p_before FOR SHARE;
+    RETURN FOUND;
+END $$;
+
+CREATE FUNCTION holdfast.add_job(
+    p_tenant text, p_user text, p_id text, p_kind text, p_owner text, p_key text, p_due bigint,
+    p_attempts bigint, p_limit bigint, p_status text, p_token text, p_until bigint, p_problem bytea, p_body bytea
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    INSERT INTO holdfast.jobs (
+        tenant, id, kind, owner, key, due, attempts, attempts_limit, status, token, until, problem, body
+    ) VALUES (
+        p_tenant, p_id, p_kind, p_owner, p_key, p_due, p_attempts, p_limit, p_status, p_token, p_until,
+        p_problem, p_body
+    ) ON CONFLICT DO NOTHING;
+    RETURN true;
+END $$;
+
+CREATE FUNCTION holdfast.end_job(p_tenant text, p_user text, p_id text, p_token text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    DELETE FROM holdfast.jobs j WHERE j.tenant = p_tenant AND j.id = p_id AND j.token = p_token;
+    RETURN FOUND;
+END $$;
+
+CREATE FUNCTION holdfast.move_job(
+    p_tenant text, p_user text, p_held text, p_id text, p_kind text, p_owner text, p_key text, p_due bigint,
+    p_attempts bigint, p_limit bigint, p_status text, p_token text, p_until bigint, p_problem bytea, p_body bytea
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    UPDATE holdfast.jobs j
+        SET kind = p_kind, owner = p_owner, key = p_key, due = p_due, attempts = p_attempts,
+            attempts_limit = p_limit, status = p_status, token = p_token, until = p_until, problem = p_problem,
+            body = p_body
+        WHERE j.tenant = p_tenant AND j.id = p_id AND j.token IS NOT DISTINCT FROM p_held;
+    RETURN FOUND;
+END $$;
+
+-- The thread's row is locked first, as an append does, so none can slip in before the mark is taken away.
+CREATE FUNCTION holdfast.index(
+    p_tenant text, p_user text, p_key uuid, p_upto bigint, p_logs text[], p_places bigint[],
+    p_versions bigint[], p_words text[], p_texts bytea[]
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_version bigint;
+    v_owner text;
+    v_tenant tsvector := array_to_tsvector(ARRAY['#' || p_tenant]);
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    SELECT t.version, t.owner INTO v_version, v_owner FROM holdfast.threads t
+        WHERE t.tenant = p_tenant AND t.key = p_key AND NOT t.deleted FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN true;
+    END IF;
+    INSERT INTO holdfast.texts (tenant, key, log, place, version, owner, words, text)
+        SELECT p_tenant, p_key, x.log, x.place, x.version, v_owner, x.words::tsvector || v_tenant, x.said
+        FROM unnest(p_logs, p_places, p_versions, p_words, p_texts) AS x (log, place, version, words, said)
+        ON CONFLICT (tenant, key, log, place)
+        DO UPDATE SET version = excluded.version, words = excluded.words, text = excluded.text;
+    IF p_upto >= v_version THEN
+        DELETE FROM holdfast.pending p WHERE p.tenant = p_tenant AND p.key = p_key;
+    ELSE
+        UPDATE holdfast.pending p SET indexed = greatest(p.indexed, p_upto)
+            WHERE p.tenant = p_tenant AND p.key = p_key;
+    END IF;
+    RETURN true;
+END $$;
+
+-- Due jobs, each now held by a claim of its own. In a tenant-wide scope they are those of every user.
+CREATE FUNCTION holdfast.claim(
+    p_tenant text, p_user text, p_kinds text[], p_limit bigint, p_now bigint, p_until bigint
+) RETURNS SETOF holdfast.jobs LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    RETURN QUERY UPDATE holdfast.jobs j
+        SET status = 'running', token = replace(gen_random_uuid()::text, '-', ''), until = p_until,
+            attempts = j.attempts + 1
+        WHERE j.tenant = p_tenant AND j.id = ANY (ARRAY(
+            SELECT d.id FROM holdfast.jobs d
+            WHERE d.tenant = p_tenant AND d.kind = ANY (p_kinds)
+              AND ((d.status = 'waiting' AND d.due <= p_now) OR (d.status = 'running' AND d.until <= p_now))
+            ORDER BY d.due, d.id LIMIT p_limit FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING j.*;
+END $$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA holdfast FROM PUBLIC;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA holdfast TO holdfast_app, holdfast_maintenance;

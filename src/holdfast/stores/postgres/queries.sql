@@ -1,0 +1,169 @@
+-- Each is one call of one function of migrations/. The first two values are always tenant and user.
+
+-- Questions.
+
+-- name: thread
+SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, about
+FROM holdfast.thread(%b::text, %b::text, %b::text)
+
+-- name: anchor
+SELECT version, state
+FROM holdfast.anchor(%b::text, %b::text, %b::uuid, %b::bigint)
+
+-- name: changesets
+SELECT version, time, envelope, content, salt, hash, counters, erased
+FROM holdfast.changesets(%b::text, %b::text, %b::uuid, %b::bigint, %b::bigint, %b::bigint)
+
+-- name: items
+SELECT log, place, version, meta, body, salt, erased, id
+FROM holdfast.items(%b::text, %b::text, %b::uuid, %b::text, %b::bigint, %b::bigint, %b::bigint, %b::bigint)
+
+-- name: items_backwards
+SELECT log, place, version, meta, body, salt, erased, id
+FROM holdfast.items_backwards(
+    %b::text, %b::text, %b::uuid, %b::text, %b::bigint, %b::bigint, %b::bigint, %b::bigint
+)
+
+-- name: cuts
+SELECT log, first, last, version, count
+FROM holdfast.cuts(%b::text, %b::text, %b::uuid, %b::text, %b::bigint, %b::bigint, %b::bigint)
+
+-- name: named
+SELECT log, place, version, meta, body, salt, erased, id
+FROM holdfast.named(%b::text, %b::text, %b::uuid, %b::text[], %b::bigint)
+
+-- name: key
+SELECT version, fingerprint
+FROM holdfast.key(%b::text, %b::text, %b::uuid, %b::text)
+
+-- name: record
+SELECT kind, id, body, owner, tags, sort, revision
+FROM holdfast.record(%b::text, %b::text, %b::text, %b::text)
+
+-- name: job
+SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
+FROM holdfast.job(%b::text, %b::text, %b::text)
+
+-- name: records
+SELECT kind, id, body, owner, tags, sort, revision
+FROM holdfast.records(
+    %b::text, %b::text, %b::text, %b::text[], %b::text, %b::bigint, %b::bigint, %b::bigint, %b::text,
+    %b::boolean, %b::bigint
+)
+
+-- name: jobs
+SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
+FROM holdfast.jobs(%b::text, %b::text, %b::text, %b::bigint)
+
+-- name: threads
+SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, about
+FROM holdfast.threads(%b::text, %b::text, %b::text, %b::bigint, %b::text, %b::bigint)
+
+-- name: pending
+SELECT (p.thread).key, (p.thread).id, (p.thread).owner, (p.thread).created, (p.thread).updated,
+       (p.thread).version, (p.thread).hash, (p.thread).counters, (p.thread).segments, (p.thread).parent_key,
+       (p.thread).about, p.indexed
+FROM holdfast.pending(%b::text, %b::text, %b::bigint) AS p
+
+-- name: words
+SELECT thread, log, place, version, said, score
+FROM holdfast.words(%b::text, %b::text, %b::text::tsquery, %b::text, %b::bigint)
+
+-- Effects. The last value: whether to raise, so that what goes with it fails too, instead of answering false.
+
+-- name: add_thread
+SELECT holdfast.held(holdfast.add_thread(
+    %b::text, %b::text, %b::uuid, %b::text, %b::text, %b::bigint, %b::bigint, %b::bigint, %b::bytea, %b::bytea,
+    %b::bytea, %b::uuid, %b::bytea
+), %b::boolean, 'add_thread')
+
+-- name: advance
+SELECT holdfast.held(holdfast.append(
+    %b::text, %b::text, %b::uuid, %b::bytea, %b::bigint, %b::bigint, %b::bytea, %b::bytea, %b::bytea, %b::bytea,
+    %b::bytea, %b::bytea, %b::text[], %b::bigint[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[],
+    %b::text::jsonb, %b::bytea, %b::text, %b::bytea
+), %b::boolean, 'advance')
+
+-- name: restore_changesets
+SELECT holdfast.held(holdfast.restore_changesets(
+    %b::text, %b::text, %b::uuid, %b::text, %b::bigint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[],
+    %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[], %b::bytea[], %b::text::jsonb
+), %b::boolean, 'restore_changesets')
+
+-- name: restore_items
+SELECT holdfast.held(holdfast.restore_items(
+    %b::text, %b::text, %b::uuid, %b::text, %b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bytea[],
+    %b::bytea[], %b::bytea[], %b::bytea[]
+), %b::boolean, 'restore_items')
+
+-- name: copy_lineage
+SELECT holdfast.held(holdfast.copy_lineage(
+    %b::text, %b::text, %b::uuid, %b::text, %b::uuid, %b::bigint
+), %b::boolean, 'copy_lineage')
+
+-- name: drop_thread
+SELECT holdfast.held(holdfast.drop_thread(
+    %b::text, %b::text, %b::uuid, %b::bytea
+), %b::boolean, 'drop_thread')
+
+-- name: save_record
+SELECT holdfast.held(holdfast.save_record(
+    %b::text, %b::text, %b::text, %b::text, %b::text, %b::text[], %b::bigint, %b::bigint, %b::bytea, %b::bigint
+), %b::boolean, 'save_record')
+
+-- name: drop_record
+SELECT holdfast.held(holdfast.drop_record(
+    %b::text, %b::text, %b::text, %b::text, %b::bigint
+), %b::boolean, 'drop_record')
+
+-- name: check_record
+SELECT holdfast.held(holdfast.check_record(
+    %b::text, %b::text, %b::text, %b::text, %b::bigint
+), %b::boolean, 'check_record')
+
+-- name: add_job
+SELECT holdfast.held(holdfast.add_job(
+    %b::text, %b::text, %b::text, %b::text, %b::text, %b::text, %b::bigint, %b::bigint, %b::bigint, %b::text,
+    %b::text, %b::bigint, %b::bytea, %b::bytea
+), %b::boolean, 'add_job')
+
+-- name: end_job
+SELECT holdfast.held(holdfast.end_job(
+    %b::text, %b::text, %b::text, %b::text
+), %b::boolean, 'end_job')
+
+-- name: move_job
+SELECT holdfast.held(holdfast.move_job(
+    %b::text, %b::text, %b::text, %b::text, %b::text, %b::text, %b::text, %b::bigint, %b::bigint, %b::bigint,
+    %b::text, %b::text, %b::bigint, %b::bytea, %b::bytea
+), %b::boolean, 'move_job')
+
+-- name: index
+SELECT holdfast.held(holdfast.index(
+    %b::text, %b::text, %b::uuid, %b::bigint, %b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bytea[]
+), %b::boolean, 'index')
+
+-- Claims and what the store says of itself.
+
+-- name: claim
+SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
+FROM holdfast.claim(%b::text, %b::text, %b::text[], %b::bigint, %b::bigint, %b::bigint)
+
+-- name: has_schema
+SELECT to_regclass('holdfast.meta') IS NOT NULL
+
+-- name: schema
+SELECT schema FROM holdfast.meta
+
+-- name: set_schema
+UPDATE holdfast.meta SET schema = %b::bigint
+
+-- name: lock_schema
+SELECT pg_advisory_xact_lock(hashtextextended('holdfast.migrate', 0))
+
+-- name: about_server
+SELECT current_setting('server_version') AS server,
+       session_user::text AS role,
+       (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = session_user) AS bypasses,
+       greatest(0, (SELECT reltuples FROM pg_class WHERE oid = 'holdfast.threads'::regclass))::bigint AS threads,
+       pg_database_size(current_database()) AS bytes

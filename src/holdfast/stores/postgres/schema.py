@@ -1,0 +1,78 @@
+"""The schema: which number a database has, and bringing it up to date."""
+
+from importlib import resources
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.abc import Query
+
+from holdfast.core.errors import HoldfastError, NotMigrated, StoreUnavailable
+from holdfast.core.migrations import numbered, pending
+from holdfast.core.queries import parse_queries
+from holdfast.stores.postgres.address import parse
+from holdfast.stores.postgres.errors import STORE, ConnectionLost, said, translation
+
+_here = resources.files("holdfast.stores.postgres")
+QUERIES = {name: text.encode() for name, text in parse_queries((_here / "queries.sql").read_text("utf-8")).items()}
+MIGRATIONS = numbered(
+    {file.name: file.read_text("utf-8") for file in (_here / "migrations").iterdir() if file.name.endswith(".sql")}
+)
+NEWEST = max(MIGRATIONS)
+
+
+async def migrate(url: str) -> list[int]:
+    """Bring the database at a URL up to date; the numbers of the migrations that were run.
+
+    Raises:
+        NotMigrated: The role may not change the schema.
+        NewerFormat: The database was written by a newer release.
+    """
+    try:
+        connection = await AsyncConnection.connect(parse(url).conninfo, prepare_threshold=None)
+        async with connection:
+            return await migrate_over(connection)
+    except psycopg.Error as error:
+        raise _refused(error) from error
+
+
+async def migrate_over(connection: AsyncConnection[Any]) -> list[int]:
+    """The same over a connection that is not in a transaction. Whoever comes second waits and finds it done."""
+    done: list[int] = []
+    while True:
+        async with connection.transaction():
+            await connection.execute(QUERIES["lock_schema"])
+            found = await schema_of(connection)
+            left = pending(found, MIGRATIONS, STORE)
+            if not left:
+                return done
+            number, text = next(iter(left.items()))
+            try:
+                await connection.execute(_trusted(text))
+                await connection.execute(QUERIES["set_schema"], (number,))
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise NotMigrated(store=STORE, found=found, known=NEWEST) from error
+        done.append(number)
+
+
+async def schema_of(connection: AsyncConnection[Any]) -> int:
+    """The number of the schema; 0 if there is none."""
+    row = await (await connection.execute(QUERIES["has_schema"])).fetchone()
+    if row is None or not row[0]:
+        return 0
+    row = await (await connection.execute(QUERIES["schema"])).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _trusted(text: str) -> Query:
+    """A migration, which is part of this package."""
+    return text.encode()
+
+
+def _refused(error: psycopg.Error) -> HoldfastError:
+    known = translation(error)
+    if isinstance(known, HoldfastError):
+        return known
+    if isinstance(known, ConnectionLost):
+        return StoreUnavailable(problem=str(known))
+    return StoreUnavailable(problem=said(error))

@@ -1,0 +1,253 @@
+"""A day in the life of a database: every kind of commit, each told to whoever listens once it is acknowledged.
+
+The order of everything is fixed, groups of commits included, so that two runs ask the same of the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, TypeVar
+
+import apsw
+
+import holdfast as hf
+from holdfast.core.errors import StoreFailed, ThreadExists, ThreadNotFound
+from holdfast.core.planning import Plan
+from holdfast.core.values import AppendTo, Committed, Enqueue, Put
+from holdfast.stores.sqlite.store import SqliteStore
+
+T = TypeVar("T")
+Fact = list[str | int]
+"""What a listener is told: what happened, to what, and the details."""
+Tell = Callable[[Fact], object]
+Checkpoint = Callable[[int], object]
+
+MAIN = ("a", "b", "c", "d")
+RECORD_KIND = "fact"
+HOLD_SECONDS = 20
+FULL_ROUNDS = 8
+"""How many rounds make 200 commits."""
+TRIES = 4
+
+
+def text(number: int, index: int, count: int) -> str:
+    """What item `index` of `count` says in the append of this number."""
+    return f"append {number}, item {index} of {count}: " + "the kettle hums a quiet tune " * (number % 7)
+
+
+def numbered(number: int, *, items: int, **more: Any) -> hf.Changeset:
+    """A changeset from which it can be told later whether all of it is there."""
+    return hf.Changeset(
+        items=tuple(hf.user(text(number, index, items)) for index in range(items)),
+        patches=(hf.increment(["count"]), hf.set(["last"], number)),
+        run_meta={"number": number, "items": items, **more},
+    )
+
+
+class Day:
+    """The workload, on one store. Commits that fail are repeated, since the disk may be well again."""
+
+    def __init__(self, store: SqliteStore, tell: Tell, checkpoint: Checkpoint) -> None:
+        self.failures: list[StoreFailed] = []
+        self.commits = 0
+        self._store = store
+        self._db = hf.Database(store)
+        self._tell = tell
+        self._checkpoint = checkpoint
+        self._number = 0
+
+    async def spend(self, rounds: int) -> None:
+        """All of it: so many rounds of every kind of commit, with a checkpoint in each second one."""
+        for name in MAIN:
+            await self._create(name)
+        for turn in range(rounds):
+            await self._turns(turn)
+            await self._group(turn)
+            await self._branch(turn)
+            await self._take(turn)
+            await self._together(turn)
+            await self._farewell(turn)
+            if turn % 2 == 0:
+                truncate = turn % 4 == 0
+                self._checkpoint(
+                    apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE
+                )
+
+    async def _turns(self, turn: int) -> None:
+        for step in range(8):
+            await self._append(MAIN[step % 4], items=1 + step % 3)
+        await self._append("c", items=1, state=f"{turn} " * 2500)
+
+    async def _group(self, turn: int) -> None:
+        """Commits that wait at the same moment, on several threads and twice on one."""
+        targets = [*MAIN, MAIN[turn % 4], MAIN[(turn + 1) % 4]]
+        gate = threading.Event()
+        holding = asyncio.ensure_future(self._store.change(hf.Scope(), lambda _: _held(gate)))
+        await asyncio.sleep(0)
+        waiting = [asyncio.ensure_future(self._append(target, items=2)) for target in targets]
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(holding, *waiting)
+
+    async def _branch(self, turn: int) -> None:
+        source = self._db.thread("a")
+        at = (await source.head()).version - 3
+        await self._fork("a", f"fork-{turn}", at)
+        for items in (1, 2):
+            await self._append(f"fork-{turn}", items=items)
+        if turn:
+            await self._append(f"fork-{turn - 1}", items=1)
+
+    async def _take(self, turn: int) -> None:
+        """A compaction, a pop and a clear."""
+        b, c = self._db.thread("b"), self._db.thread("c")
+        done = await self._insist(lambda: b.log().compact([hf.system(f"summary {turn}")], keep=3))
+        self._told(done)
+        await self._insist(lambda: c.log().pop())
+        self._told_head(await c.head())
+        if turn % 2:
+            cleared = await self._insist(lambda: self._db.thread("d").log().clear())
+            assert cleared is not None
+            self._told(cleared)
+
+    async def _together(self, turn: int) -> None:
+        """A changeset, a record and a job, all or none."""
+        name = f"with-{turn}"
+        change = numbered(self._next(), items=1, record=name)
+        writes = [
+            AppendTo(thread="a", change=change),
+            Put(record=hf.Record(kind=RECORD_KIND, id=name, body={"turn": turn}, tags=("x",)), expect=0),
+            Enqueue(job=hf.Job(id=name, kind="look", body={"turn": turn})),
+        ]
+        done = (await self._insist(lambda: self._db.commit(writes)))[0]
+        assert isinstance(done, Committed)
+        self._told(done)
+        self._tell(["record", name, 1])
+        self._tell(["job", name])
+
+    async def _farewell(self, turn: int) -> None:
+        """A thread that is deleted, and one that was forked off before and stays."""
+        name, heir = f"gone-{turn}", f"kept-{turn}"
+        await self._create(name)
+        await self._append(name, items=2)
+        await self._fork(name, heir, 1)
+        await self._append(name, items=1)
+        await self._append(heir, items=1)
+        self._tell(["deleting", name])
+        try:
+            await self._insist(self._db.thread(name).delete)
+        except ThreadNotFound:
+            assert self.failures
+        self.commits += 1
+        self._tell(["deleted", name])
+
+    async def _create(self, name: str) -> None:
+        await self._insist(lambda: self._db.create(name, owner="alice", exist_ok=bool(self.failures)))
+        self.commits += 1
+        self._tell(["thread", name, 0])
+
+    async def _fork(self, source: str, name: str, at: int) -> None:
+        try:
+            await self._insist(lambda: self._db.thread(source).fork(name, at=at))
+        except ThreadExists:
+            assert self.failures
+        self.commits += 1
+        self._tell(["thread", name, at])
+
+    async def _append(self, name: str, *, items: int, state: str | None = None) -> None:
+        change = numbered(self._next(), items=items)
+        if state is not None:
+            change = numbered(self._number, items=items, large=True)
+            patches = (*change.patches, hf.set(["large"], state))
+            change = hf.Changeset(items=change.items, patches=patches, run_meta=change.run_meta)
+        self._told(await self._insist(lambda: self._db.thread(name).append(change)))
+
+    async def _insist(self, act: Callable[[], Awaitable[T]]) -> T:
+        """What an act gives in the end, though the disk may fail it a few times."""
+        for _ in range(TRIES):
+            try:
+                return await act()
+            except StoreFailed as failure:
+                self.failures.append(failure)
+        raise self.failures[-1]
+
+    def _told(self, done: Committed) -> None:
+        self.commits += 1
+        self._tell(["changeset", done.thread, done.version, done.hash.hex()])
+
+    def _told_head(self, head: Any) -> None:
+        self.commits += 1
+        self._tell(["changeset", head.id, head.version, head.hash.hex()])
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+
+def _held(gate: threading.Event) -> Generator[Any, Any, Plan]:
+    """A plan that changes nothing and takes as long as it is told to, so that others queue up behind it."""
+    gate.wait(HOLD_SECONDS)
+    return Plan(effects=[], results=[], known={})
+    yield
+
+
+class Workday:
+    """A store on a VFS, opened with patience, and its checkpoints."""
+
+    def __init__(self, path: str, *, vfs: str, synchronous: str = "FULL", automatic: bool = True) -> None:
+        self.path = path
+        self.failures: list[StoreFailed] = []
+        self.commits = 0
+        self._vfs = vfs
+        self._synchronous = synchronous
+        self._automatic = automatic
+
+    async def spend(self, tell: Tell, rounds: int) -> None:
+        """Open, work, close."""
+        store = await self._open()
+        day = Day(store, tell, self._checkpoint)
+        day.failures = self.failures
+        await day.spend(rounds)
+        self.commits = day.commits
+        await store.close()
+
+    async def _open(self) -> SqliteStore:
+        kind = SqliteStore if self._automatic else WithoutAutomaticCheckpoints
+        for _ in range(TRIES):
+            store = kind(self.path, vfs=self._vfs, synchronous=self._synchronous)
+            try:
+                await store.start()
+                return store
+            except StoreFailed as failure:
+                self.failures.append(failure)
+        raise self.failures[-1]
+
+    def _checkpoint(self, mode: int) -> None:
+        """A checkpoint on a connection of its own; one that fails is left to the next."""
+        connection = apsw.Connection(self.path, vfs=self._vfs)
+        try:
+            connection.pragma("synchronous", self._synchronous)
+            connection.wal_checkpoint(mode=mode)
+        except (apsw.FullError, apsw.IOError):
+            assert not self._automatic
+        finally:
+            connection.close()
+
+
+class WithoutAutomaticCheckpoints(SqliteStore):
+    """A store whose commits never checkpoint.
+
+    SQLite ignores it if the checkpoint after a commit fails, but apsw raises what the faulty disk raised.
+    """
+
+    def _prepared(self) -> apsw.Connection:
+        connection = super()._prepared()
+        connection.wal_autocheckpoint(0)
+        return connection
+
+
+def facts_about(facts: Sequence[Fact], kind: str) -> list[Fact]:
+    """The facts of one kind, without its name."""
+    return [fact[1:] for fact in facts if fact[0] == kind]
