@@ -11,6 +11,7 @@ Each call holds up the thread that makes it, so inside an event loop use ``holdf
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from functools import update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
@@ -40,31 +41,43 @@ class _Loop:
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast", daemon=True)
         self._thread.start()
 
-    def run(self, work: Awaitable[R]) -> R:
-        """What an awaitable comes to; giving up waiting cancels it."""
-        waiting = _awaited(work)
+    def run(self, work: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """What a call comes to; giving up waiting for it cancels it.
+
+        Raises:
+            StoreClosed: The loop has ended, or ends meanwhile.
+        """
+
+        async def waiting() -> R:
+            return await work(*args, **kwargs)
+
         if self._loop.is_closed():
-            waiting.close()
             raise StoreClosed
-        result = asyncio.run_coroutine_threadsafe(waiting, self._loop)
+        result = asyncio.run_coroutine_threadsafe(waiting(), self._loop)
         try:
             return result.result()
+        except CancelledError:
+            raise StoreClosed from None
         except BaseException:
             result.cancel()
             raise
 
     def close(self) -> None:
-        """End the loop and its thread."""
+        """End the loop and its thread; whoever still waits for it is told."""
         if self._loop.is_closed():
             return
-        self.run(self._loop.shutdown_asyncgens())
+        self.run(self._end)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-
-async def _awaited(work: Awaitable[R]) -> R:
-    return await work
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
+        await self._loop.shutdown_default_executor()
 
 
 class _Front(Generic[A]):
@@ -84,7 +97,7 @@ def _blocking(
     """An async method that blocks until it is done."""
 
     def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._loop.run(method(self._behind, *args, **kwargs))
+        return self._loop.run(method, self._behind, *args, **kwargs)
 
     return cast("Callable[Concatenate[Any, P], R]", update_wrapper(call, method))
 
@@ -95,7 +108,7 @@ def _making(
     """The same for a method whose result blocks too."""
 
     def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> S:
-        return front(self._loop.run(method(self._behind, *args, **kwargs)), self._loop)
+        return front(self._loop.run(method, self._behind, *args, **kwargs), self._loop)
 
     return cast("Callable[Concatenate[Any, P], S]", update_wrapper(call, method))
 
@@ -108,11 +121,11 @@ def _stepping(
     def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
         steps = method(self._behind, *args, **kwargs)
         try:
-            while (step := self._loop.run(anext(steps, _END))) is not _END:
+            while (step := self._loop.run(anext, steps, _END)) is not _END:
                 yield cast("R", step)
         finally:
             if isinstance(steps, AsyncGenerator):
-                self._loop.run(steps.aclose())
+                self._loop.run(steps.aclose)
 
     return cast("Callable[Concatenate[Any, P], Iterator[R]]", update_wrapper(call, method))
 
@@ -171,7 +184,7 @@ class Thread(_Front[AsyncThread]):
 
     def fork(self, id: str, *, at: int | None = None) -> "Thread":
         """A new thread that goes its own way from a version of this one."""
-        return Thread(self._loop.run(self._behind.fork(id, at=at)), self._loop)
+        return Thread(self._loop.run(self._behind.fork, id, at=at), self._loop)
 
 
 class Database(_Front[AsyncDatabase]):
@@ -216,7 +229,7 @@ class Opened(Database):
     def close(self) -> None:
         """Close the store and end the loop's thread."""
         try:
-            self._loop.run(self._behind.close())
+            self._loop.run(self._behind.close)
         finally:
             self._loop.close()
 
@@ -225,7 +238,7 @@ def open(url: str, *, limits: Limits | None = None) -> Opened:
     """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``."""
     loop = _Loop()
     try:
-        return Opened(loop.run(open_async(url, limits=limits)), loop)
+        return Opened(loop.run(open_async, url, limits=limits), loop)
     except BaseException:
         loop.close()
         raise

@@ -8,7 +8,7 @@ a tenant or the moment of writing, so the same threads always make the same arch
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -33,6 +33,8 @@ from holdfast.core.stored import envelope_of, meta_of
 from holdfast.core.values import Counters
 
 FORMAT = 1
+Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+"""A number that every store can keep."""
 
 
 class _Line(
@@ -57,8 +59,8 @@ class Ancestor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     id: str
     owner: str | None
-    created: int
-    upto: int
+    created: Whole
+    upto: Whole
 
 
 class Opening(_Line, frozen=True, kw_only=True, tag="thread"):
@@ -66,7 +68,7 @@ class Opening(_Line, frozen=True, kw_only=True, tag="thread"):
 
     id: str
     owner: str | None
-    created: int
+    created: Whole
     ancestors: tuple[Ancestor, ...] = ()
     title: str | None = None
     labels: tuple[str, ...] = ()
@@ -76,7 +78,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """An item, with its body as JSON, as base64, or only its commitment once it was erased."""
 
     log: str
-    place: int
+    place: Whole
     meta: Raw
     body: Raw | UnsetType = UNSET
     base64: bytes | None = None
@@ -87,8 +89,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 class Step(_Line, frozen=True, kw_only=True, tag="changeset"):
     """A changeset with its items. Where its content was erased, the state after it stands in for it."""
 
-    version: int
-    time: int
+    version: Whole
+    time: Whole
     envelope: Raw
     content: Raw | UnsetType = UNSET
     state: Raw | UnsetType = UNSET
@@ -102,7 +104,7 @@ class Closing(_Line, frozen=True, kw_only=True, tag="end"):
     """The end of a thread: its head, and the checksum of its lines before this one."""
 
     id: str
-    version: int
+    version: Whole
     hash: str
     sha256: str
 
@@ -110,9 +112,9 @@ class Closing(_Line, frozen=True, kw_only=True, tag="end"):
 class Total(_Line, frozen=True, kw_only=True, tag="total"):
     """The last line: how much the archive holds."""
 
-    threads: int = 0
-    changesets: int = 0
-    items: int = 0
+    threads: Whole = 0
+    changesets: Whole = 0
+    items: Whole = 0
 
 
 class Archived(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,7 +218,7 @@ class Reader:
             return self._taken(line)
         except ArchiveInvalid:
             raise
-        except (HoldfastError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except (HoldfastError, msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise self._wrong(f"it is not what an archive holds there ({error})") from error
 
     def finish(self) -> Total:
@@ -296,7 +298,7 @@ class _Partial:
         in_order = sorted(items, key=lambda item: (item.log, item.place))
         self._hash, problems = check_log(self._row, [(change, in_order)], self._hash, len(self._log))
         if problems:
-            raise self._wrong(line.version, problems[0])
+            raise self._wrong(len(self._log) + 1, problems[0])
         if not isinstance(line.state, UnsetType):
             self._states[line.version] = bytes(line.state)
         self._log.append((change, _all_named(change, in_order)))

@@ -44,7 +44,12 @@ def _check_record(record: Record, limits: Limits) -> None:
 
 
 def _check_job(job: Job, limits: Limits) -> None:
-    for what, name in [("job id", job.id), ("job kind", job.kind), ("job key", job.key), ("owner", job.owner)]:
+    for what, name in [
+        ("job id", job.id),
+        ("job kind", job.kind),
+        ("job key", job.key),
+        ("owner", job.owner),
+    ]:
         if name is not None or what in ("job id", "job kind"):
             check_id(name, what)
     _check_integers(due=job.due, limit=job.limit)
@@ -53,7 +58,7 @@ def _check_job(job: Job, limits: Limits) -> None:
 
 def _check_integers(**values: int) -> None:
     for name, value in values.items():
-        if not isinstance(value, int) or value not in INTEGERS:
+        if type(value) is not int or value not in INTEGERS:
             raise InvalidArgument(problem=f"{name} must be an integer of 64 bits, not {value!r}.")
 
 
@@ -69,7 +74,9 @@ def _check_once(writes: Sequence[Write]) -> None:
     for write in writes:
         name = _touched(write)
         if name is not None and name in seen:
-            raise InvalidArgument(problem=f"One commit writes {' '.join(map(repr, name))} twice. Join the writes.")
+            raise InvalidArgument(
+                problem=f"One commit writes {' '.join(map(repr, name))} twice. Join the writes."
+            )
         if name is not None:
             seen.add(name)
 

@@ -85,7 +85,9 @@ class InvalidId(InvalidInput):
     what: str
     problem: str
     code: ClassVar[str] = "invalid_id"
-    sentence: ClassVar[str] = "The {what} cannot be used: {problem}. Ids are 1 to 512 bytes of printable text."
+    sentence: ClassVar[str] = (
+        "The {what} cannot be used: {problem}. Ids are 1 to 512 bytes of printable text."
+    )
 
 
 @dataclass(eq=False)
@@ -133,7 +135,7 @@ class TooLarge(InvalidInput):
     limit: int
     code: ClassVar[str] = "too_large"
     sentence: ClassVar[str] = (
-        "The {what} has {size} bytes; the limit is {limit}. Keep a reference instead, or open with a larger limit."
+        "The {what} has {size} bytes; the limit is {limit}. Keep a reference, or open with a larger limit."
     )
 
 
@@ -144,7 +146,9 @@ class LogFull(InvalidInput):
     thread: str
     log: str
     code: ClassVar[str] = "log_full"
-    sentence: ClassVar[str] = "Log {log!r} of thread {thread!r} has no place left there. Continue in a new thread."
+    sentence: ClassVar[str] = (
+        "Log {log!r} of thread {thread!r} has no place left there. Continue in a new thread."
+    )
 
 
 @dataclass(eq=False)
@@ -154,7 +158,9 @@ class ArchiveInvalid(InvalidInput):
     line: int
     problem: str
     code: ClassVar[str] = "archive_invalid"
-    sentence: ClassVar[str] = "The archive cannot be imported (line {line}): {problem}. Nothing of that thread was kept."
+    sentence: ClassVar[str] = (
+        "The archive cannot be imported (line {line}): {problem}. Nothing of that thread was kept."
+    )
 
 
 @dataclass(eq=False)
@@ -232,7 +238,9 @@ class RevisionConflict(Conflict):
     expected: int
     actual: int
     code: ClassVar[str] = "revision_conflict"
-    sentence: ClassVar[str] = "{kind} {id!r} is at revision {actual}, not {expected}. Read it and decide again."
+    sentence: ClassVar[str] = (
+        "{kind} {id!r} is at revision {actual}, not {expected}. Read it and decide again."
+    )
 
 
 @dataclass(eq=False)
@@ -243,7 +251,7 @@ class KeyReused(Conflict):
     key: str
     code: ClassVar[str] = "key_reused"
     sentence: ClassVar[str] = (
-        "Idempotency key {key!r} of thread {thread!r} was used with another body. Use a new key for a new request."
+        "Key {key!r} of thread {thread!r} was used with another body. Use a new key for a new request."
     )
 
 
@@ -253,7 +261,9 @@ class ClaimLost(Conflict):
 
     job: str
     code: ClassVar[str] = "claim_lost"
-    sentence: ClassVar[str] = "Job {job!r} is no longer yours: its lease ran out or it was finished. Drop the result."
+    sentence: ClassVar[str] = (
+        "Job {job!r} is no longer yours: its lease ran out or it was finished. Drop the result."
+    )
 
 
 @dataclass(eq=False)
@@ -279,7 +289,7 @@ class OutcomeUnknown(StoreFailed):
     problem: str
     code: ClassVar[str] = "outcome_unknown"
     sentence: ClassVar[str] = (
-        "The connection broke during a commit ({problem}). Repeat it with the same idempotency key; it commits once."
+        "The connection broke during a commit ({problem}). Repeat it with the same key; it commits once."
     )
 
 
@@ -289,7 +299,9 @@ class StorageFull(StoreFailed):
 
     store: str
     code: ClassVar[str] = "storage_full"
-    sentence: ClassVar[str] = "No space left for {store}. What was acknowledged is safe; make room and try again."
+    sentence: ClassVar[str] = (
+        "No space left for {store}. What was acknowledged is safe; make room and try again."
+    )
 
 
 @dataclass(eq=False)
@@ -299,7 +311,9 @@ class StorageError(StoreFailed):
     store: str
     problem: str
     code: ClassVar[str] = "storage_error"
-    sentence: ClassVar[str] = "{store} failed: {problem}. The commit was not made; check the disk or the server."
+    sentence: ClassVar[str] = (
+        "{store} failed: {problem}. The commit was not made; check the disk or the server."
+    )
 
 
 @dataclass(eq=False)
@@ -308,7 +322,9 @@ class StoreReadOnly(StoreFailed):
 
     store: str
     code: ClassVar[str] = "store_read_only"
-    sentence: ClassVar[str] = "{store} cannot be written. Check the permissions of the file and its directory."
+    sentence: ClassVar[str] = (
+        "{store} cannot be written. Check the permissions of the file and its directory."
+    )
 
 
 @dataclass(eq=False)
@@ -317,7 +333,9 @@ class StoreBusy(StoreFailed):
 
     store: str
     code: ClassVar[str] = "store_busy"
-    sentence: ClassVar[str] = "{store} was locked by another process for too long. Nothing was changed; try again."
+    sentence: ClassVar[str] = (
+        "{store} was locked by another process for too long. Nothing was changed; try again."
+    )
 
 
 @dataclass(eq=False)
@@ -327,7 +345,9 @@ class StoreDamaged(StoreFailed):
     store: str
     problem: str
     code: ClassVar[str] = "store_damaged"
-    sentence: ClassVar[str] = "{store} is damaged or not a Holdfast database: {problem}. Keep it and restore a backup."
+    sentence: ClassVar[str] = (
+        "{store} is damaged or not a Holdfast database: {problem}. Keep it and restore a backup."
+    )
 
 
 @dataclass(eq=False)
@@ -339,7 +359,7 @@ class NewerFormat(StoreFailed):
     known: int
     code: ClassVar[str] = "newer_format"
     sentence: ClassVar[str] = (
-        "{store} has format {found}; this release knows up to {known}. It was left untouched; upgrade Holdfast."
+        "{store} has format {found}; this release knows {known}. It was left untouched; upgrade Holdfast."
     )
 
 
@@ -352,7 +372,7 @@ class NotMigrated(StoreFailed):
     known: int
     code: ClassVar[str] = "not_migrated"
     sentence: ClassVar[str] = (
-        "{store} has schema {found}, this release needs {known}. Run `holdfast migrate` with the owner's role."
+        "{store} has schema {found}, this release needs {known}. Run `holdfast migrate` as its owner."
     )
 
 

@@ -16,60 +16,60 @@ class _Op(msgspec.Struct, frozen=True, array_like=True, tag_field="op", tag=str.
     path: Path
 
 
-class Set(_Op):
+class Set(_Op, frozen=True):
     """Put a value at a path; missing objects on the way are made."""
 
     value: JSON
 
 
-class Delete(_Op):
+class Delete(_Op, frozen=True):
     """Take away what is at a path; nothing there is fine."""
 
 
-class Append(_Op):
+class Append(_Op, frozen=True):
     """Add one value to the end of a list; a missing list is made."""
 
     value: JSON
 
 
-class Merge(_Op):
+class Merge(_Op, frozen=True):
     """Put each key of an object into the object at a path."""
 
     value: Document
 
 
-class Increment(_Op):
+class Increment(_Op, frozen=True):
     """Add to a number; a missing one counts as 0."""
 
     value: int | float
 
 
-class Insert(_Op):
+class Insert(_Op, frozen=True):
     """Put a value into a list before an index."""
 
     index: int
     value: JSON
 
 
-class Remove(_Op):
+class Remove(_Op, frozen=True):
     """Take the first equal value out of a list; none there is fine."""
 
     value: JSON
 
 
-class Max(_Op):
+class Max(_Op, frozen=True):
     """Keep the larger of two numbers or two texts."""
 
     value: int | float | str
 
 
-class Min(_Op):
+class Min(_Op, frozen=True):
     """Keep the smaller of two numbers or two texts."""
 
     value: int | float | str
 
 
-class Union(_Op):
+class Union(_Op, frozen=True):
     """Keep a list as a set, in canonical order, with these values in it."""
 
     value: list[JSON]
@@ -180,7 +180,7 @@ def _merge(op: Merge) -> Callable[[Any], Any]:
     def change(old: Any) -> Any:
         if old is not MISSING and not isinstance(old, dict):
             raise _IllTyped(f"{_kind(old)} cannot be merged into")
-        return {**({} if old is MISSING else old), **op.value}
+        return {**(old if isinstance(old, dict) else {}), **op.value}
 
     return change
 

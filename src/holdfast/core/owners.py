@@ -23,12 +23,14 @@ def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
 
 
 def obstacle(effects: Iterable[Effect]) -> Conflict | InvalidInput | StoreBusy:
-    """Why a plan on fresh rows cannot be applied again and again: an id is taken, out of the scope's sight."""
+    """Why a plan on fresh rows cannot be applied: an id is taken, out of the scope's sight."""
     for effect in effects:
         match effect:
             case AddThread() | Restore():
                 return ThreadExists(thread=effect.row.id)
             case SaveRecord(before=0):
                 kind, id = effect.record.kind, effect.record.id
-                return InvalidArgument(problem=f"The {kind} {id!r} belongs to somebody else. Choose another id.")
+                return InvalidArgument(
+                    problem=f"The {kind} {id!r} belongs to somebody else. Choose another id."
+                )
     return StoreBusy(store="The store")

@@ -33,13 +33,17 @@ def _after(open: dict[str, str | None], meta: Meta, thread: str) -> dict[str, st
         return {}
     other = next((call for call, run in open.items() if run != meta.run), None)
     if other is not None:
-        raise TranscriptBroken(thread=thread, call=other, problem="an item of another run would stand before the result")
+        raise TranscriptBroken(
+            thread=thread, call=other, problem="an item of another run would stand before the result"
+        )
     if meta.kind == CALL:
         return _opened(open, meta, thread)
     if meta.kind == RESULT:
         return _answered(open, meta, thread)
     if open:
-        raise TranscriptBroken(thread=thread, call=next(iter(open)), problem="a message would stand before the result")
+        raise TranscriptBroken(
+            thread=thread, call=next(iter(open)), problem="a message would stand before the result"
+        )
     return open
 
 

@@ -163,9 +163,7 @@ def _append(write: Ready, setting: Setting, plan: Plan) -> Asking[None]:
     plan.effects.append(advance)
     plan.known[write.thread] = after
     plan.results.append(
-        Committed(
-            thread=write.thread, version=after.row.version, time=after.row.updated, hash=after.row.hash
-        )
+        Committed(thread=write.thread, version=after.row.version, time=after.row.updated, hash=after.row.hash)
     )
 
 
@@ -280,7 +278,7 @@ def _advance(
 def _stand(row: ThreadRow, change: Changeset) -> Asking[list[int]]:
     """The place of each item of a changeset."""
     ends = {log: size.end for log, size in row.counters.logs.items()}
-    found = []
+    found: list[int] = []
     for item in change.items:
         if item.place:
             yield from _check_free(row, item, ends.get(item.log, 0), change, found)
@@ -298,11 +296,15 @@ def _check_free(row: ThreadRow, item: Item, end: int, change: Changeset, before:
     if not 0 < place < places.at(end + 1) or place % places.ROOM == 0:
         raise InvalidArgument(problem=f"Place {place} of log {log!r} is not between two items of {row.id!r}.")
     for segment in chain.segments_of(row):
-        taken = yield from ask(AskItems(segment.key, log, place - 1, place + 1, segment.upto, 1, backwards=False))
+        taken = yield from ask(
+            AskItems(segment.key, log, place - 1, place + 1, segment.upto, 1, backwards=False)
+        )
         cut = yield from ask(AskCuts(segment.key, log, place, place, segment.upto))
         if taken or cut:
             raise LogFull(thread=row.id, log=log)
-    twice = any(other.log == log and stands == place for other, stands in zip(change.items, before, strict=False))
+    twice = any(
+        other.log == log and stands == place for other, stands in zip(change.items, before, strict=False)
+    )
     if twice or any(cut.log == log and cut.first <= place <= cut.last for cut in change.cuts):
         raise LogFull(thread=row.id, log=log)
 
@@ -372,7 +374,9 @@ def count(
     for cut in cuts:
         size = logs.get(cut.log, LogSize())
         if not 0 < cut.first <= cut.last < places.at(size.end + 1) or not 0 <= cut.count <= size.length:
-            raise InvalidArgument(problem=f"The cut {cut.first}–{cut.last} is not within log {cut.log!r} of {row.id!r}.")
+            raise InvalidArgument(
+                problem=f"The cut {cut.first}–{cut.last} is not within log {cut.log!r} of {row.id!r}."
+            )
         logs[cut.log] = LogSize(size.end, size.length - cut.count, size.cuts + 1)
         open = cut.open
     open = open_after(open, abouts, row.id)
@@ -429,7 +433,8 @@ def plan_claim(kinds: Sequence[str], limit: int, lease_ms: int, setting: Setting
     """Jobs that are due, each held by a claim of its own for so long."""
     due = yield from ask(AskDue(tuple(kinds), setting.now, limit))
     effects: list[Effect] = [
-        MoveJob(job=claimed(job, setting.random(16).hex(), setting.now + lease_ms), token=job.token) for job in due
+        MoveJob(job=claimed(job, setting.random(16).hex(), setting.now + lease_ms), token=job.token)
+        for job in due
     ]
     return Plan(effects=effects, results=[], known={})
 

@@ -166,14 +166,14 @@ def read_window(thread: ThreadRow, query: ItemQuery) -> Asking[Window]:
     entries: list[Item | Broken] = []
     while above < below - 1 and (wanted is None or wanted > 0):
         limit = BATCH if wanted is None else min(wanted, BATCH)
-        rows = yield from _rows(sources, query.log, above, below, limit, backwards)
+        rows = yield from _rows(sources, query.log, above, below, limit, backwards=backwards)
         if not rows:
             break
         cuts = (yield from _cuts(sources, query.log, rows)) if cut else []
         read = [item_of(row) for row in rows if not ended(row, cuts)]
         entries += read
         wanted = None if wanted is None else wanted - sum(isinstance(entry, Item) for entry in read)
-        end = _past(rows[-1].place, cuts, backwards)
+        end = _past(rows[-1].place, cuts, backwards=backwards)
         above, below = (above, end) if backwards else (end, below)
     if backwards:
         entries.reverse()
@@ -210,7 +210,7 @@ def _sources(thread: ThreadRow, version: int, log: str) -> Asking[tuple[list[Sou
 
 
 def _rows(
-    sources: list[Source], log: str, above: int, below: int, limit: int, backwards: bool
+    sources: list[Source], log: str, above: int, below: int, limit: int, *, backwards: bool
 ) -> Asking[list[ItemRow]]:
     """The next rows of a log across all ancestors, in reading order."""
     found: list[ItemRow] = []
@@ -236,7 +236,7 @@ def ended(row: ItemRow, cuts: Iterable[CutRow]) -> bool:
     return any(cut.first <= row.place <= cut.last and row.version < cut.version for cut in cuts)
 
 
-def _past(place: int, cuts: Iterable[CutRow], backwards: bool) -> int:
+def _past(place: int, cuts: Iterable[CutRow], *, backwards: bool) -> int:
     """Where to read on: behind the last row, and behind any cut that it lies in."""
     here = [cut for cut in cuts if cut.first <= place <= cut.last]
     if backwards:
@@ -262,7 +262,9 @@ def read_changesets(thread: ThreadRow, after: int, upto: int | None, limit: int)
     return [
         changeset_of(
             change,
-            tuple(e for e in (item_of(i, change.time) for i in as_given(change, items)) if isinstance(e, Item)),
+            tuple(
+                e for e in (item_of(i, change.time) for i in as_given(change, items)) if isinstance(e, Item)
+            ),
         )
         for change, items in rows
     ]
@@ -273,7 +275,9 @@ def as_given(change: ChangesetRow, items: Sequence[ItemRow]) -> list[ItemRow]:
     runs = envelope_of(change).items
     if len(runs) < 2:  # they stand in the order they came in
         return list(items)
-    order = {(run.log, places.last_of(run.first, n + 1)): i for i, run in enumerate(runs) for n in range(run.count)}
+    order = {
+        (run.log, places.last_of(run.first, n + 1)): i for i, run in enumerate(runs) for n in range(run.count)
+    }
     return sorted(items, key=lambda item: order.get((item.log, item.place), 0))
 
 
@@ -310,7 +314,9 @@ def _born(key: Key, rows: list[ChangesetRow]) -> Asking[list[ItemRow]]:
 def _stretches(runs: Iterable[Run]) -> list[tuple[str, int, int]]:
     """Runs of items joined where one follows another: log, first and last place."""
     joined: list[tuple[str, int, int]] = []
-    for log, first, last in sorted((run.log, run.first, places.last_of(run.first, run.count)) for run in runs):
+    for log, first, last in sorted(
+        (run.log, run.first, places.last_of(run.first, run.count)) for run in runs
+    ):
         if joined and joined[-1][0] == log and first <= places.after(joined[-1][2]):
             joined[-1] = (log, joined[-1][1], max(last, joined[-1][2]))
         else:

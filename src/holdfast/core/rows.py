@@ -202,7 +202,7 @@ class AskThreads(Ask[list[ThreadRow]], frozen=True):
 
 
 class AskPending(Ask[list[tuple[ThreadRow, int]]], frozen=True):
-    """Threads with changesets that the search index does not hold yet, and the version up to which it does."""
+    """Threads with changesets that the search index does not hold yet, and up to which version it does."""
 
     limit: int
 
@@ -219,7 +219,7 @@ Asking: TypeAlias = Generator[Ask[Any], Any, T]
 
 
 def ask(question: Ask[T]) -> Generator[Ask[T], T, T]:
-    """Ask a store: ``row = yield from ask(AskThread(id))``."""
+    """What a store answers; to be used with ``yield from``."""
     answer: T = yield question
     return answer
 
@@ -249,7 +249,7 @@ async def answered_later(asking: Asking[T], answer: Callable[[Ask[Any]], Awaitab
 
 
 class Stale(Exception):
-    """What an effect assumed is no longer so. Raised by stores, answered with a new plan; never seen outside."""
+    """What an effect assumed is no longer so. Raised by stores, answered with a new plan."""
 
 
 # Effects. Each carries what it assumes; a store that finds otherwise reports the plan stale.

@@ -146,7 +146,9 @@ def _body(item: Item, index: int, limits: Limits) -> bytes:
         body = item.body
     else:
         kind = type(item.body).__name__
-        raise InvalidValue(path=f"items[{index}].body", problem=f"codec {item.codec!r} takes bytes, not {kind}")
+        raise InvalidValue(
+            path=f"items[{index}].body", problem=f"codec {item.codec!r} takes bytes, not {kind}"
+        )
     if len(body) > limits.body:
         raise TooLarge(what=f"body of item {index}", size=len(body), limit=limits.body)
     return body

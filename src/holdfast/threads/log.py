@@ -61,13 +61,21 @@ class Log:
         items = await self._thread.items(at=head.version, log=self._name)
         ended = items[: max(len(items) - keep, 0)]
         if not ended or keep < 0:
-            raise InvalidArgument(problem=f"Log {self._name!r} has {len(items)} items; there is nothing to compact.")
+            raise InvalidArgument(
+                problem=f"Log {self._name!r} has {len(items)} items; there is nothing to compact."
+            )
         still = next((item.call for item in ended if item.call in head.counters.open), None)
         if still is not None:
-            raise TranscriptBroken(thread=self._thread.id, call=still, problem="compaction would end an open call")
+            raise TranscriptBroken(
+                thread=self._thread.id, call=still, problem="compaction would end an open call"
+            )
         broken = [entry for entry in items.broken if entry.place <= ended[-1].place]
         cut = Cut(
-            log=self._name, first=1, last=ended[-1].place, count=len(ended) + len(broken), open=head.counters.open
+            log=self._name,
+            first=1,
+            last=ended[-1].place,
+            count=len(ended) + len(broken),
+            open=head.counters.open,
         )
         stands = places.between(ended[-1].place, len(summary), self._thread.id, self._name)
         moved = tuple(

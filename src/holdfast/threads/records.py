@@ -35,7 +35,7 @@ class Records:
         Raises:
             RecordNotFound: There is none of that kind and id.
         """
-        found = await self._store.read(self._scope, ask(AskRecord(kind, id)))
+        found: Record | None = await self._store.read(self._scope, ask(AskRecord(kind, id)))
         if found is None:
             raise RecordNotFound(kind=kind, id=id)
         return found

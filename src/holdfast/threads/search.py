@@ -3,7 +3,18 @@
 from holdfast.core import reading
 from holdfast.core.planning import Plan
 from holdfast.core.ports import Store
-from holdfast.core.rows import Asking, AskCuts, AskPending, AskThread, AskWords, Index, ItemRow, Text, ThreadRow, ask
+from holdfast.core.rows import (
+    AskCuts,
+    Asking,
+    AskPending,
+    AskThread,
+    AskWords,
+    Index,
+    ItemRow,
+    Text,
+    ThreadRow,
+    ask,
+)
 from holdfast.core.stored import item_of
 from holdfast.core.text import text_of, words
 from holdfast.core.values import Found, Item, Scope
@@ -12,7 +23,9 @@ PENDING = 256
 BATCH = 256
 
 
-async def search_words(store: Store, scope: Scope, query: str, *, owner: str | None, limit: int) -> list[Found]:
+async def search_words(
+    store: Store, scope: Scope, query: str, *, owner: str | None, limit: int
+) -> list[Found]:
     """Visible items that hold all of the words, the best first."""
     wanted = tuple(dict.fromkeys(words(query)))
     return await store.read(scope, _search(wanted, owner, limit)) if wanted else []
@@ -23,9 +36,13 @@ async def index_pending(store: Store, scope: Scope) -> int:
     done = 0
     while late := await store.read(scope, ask(AskPending(PENDING))):
         for row, upto in late:
-            plan = await store.change(scope, lambda _, row=row, upto=upto: _plan_index(row, upto))
-            done += sum(effect.upto - upto for effect in plan.effects if isinstance(effect, Index))
+            done += await _index(store, scope, row, upto)
     return done
+
+
+async def _index(store: Store, scope: Scope, row: ThreadRow, indexed: int) -> int:
+    plan = await store.change(scope, lambda setting: _plan_index(row, indexed))
+    return sum(effect.upto - indexed for effect in plan.effects if isinstance(effect, Index))
 
 
 def _plan_index(row: ThreadRow, indexed: int) -> Asking[Plan]:
@@ -47,7 +64,9 @@ def _texts(items: list[ItemRow]) -> list[Text]:
     entries = [entry for entry in map(item_of, items) if isinstance(entry, Item)]
     texts = [(entry, text_of(entry)) for entry in entries]
     return [
-        Text(log=entry.log, place=entry.place, version=entry.version, text=text) for entry, text in texts if text
+        Text(log=entry.log, place=entry.place, version=entry.version, text=text)
+        for entry, text in texts
+        if text
     ]
 
 

@@ -26,6 +26,7 @@ from holdfast.core.values import (
 from holdfast.threads.log import Log
 from holdfast.threads.verify import Verdict, verify_thread
 
+ANYWHERE = Anywhere()
 WATCH_SECONDS = 5.0
 PAGE = 256
 
@@ -53,7 +54,7 @@ class Thread:
         run_id: str | None = None,
         key: str | None = None,
         author: str | None = None,
-        expect: Expect = Anywhere(),
+        expect: Expect = ANYWHERE,
     ) -> Committed:
         """Commit one more changeset: a whole one, or one made of the parts given.
 
@@ -104,7 +105,9 @@ class Thread:
         """Every item that ever had one of these ids, visible or not."""
         return await self._store.read(self._scope, _named(self.id, tuple(ids)))
 
-    async def changesets(self, *, after: int = 0, upto: int | None = None, limit: int = 100) -> list[Changeset]:
+    async def changesets(
+        self, *, after: int = 0, upto: int | None = None, limit: int = 100
+    ) -> list[Changeset]:
         """Changesets with their items, in order of version."""
         return await self._store.read(self._scope, _changesets(self.id, after, upto, limit))
 

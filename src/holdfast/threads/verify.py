@@ -84,7 +84,9 @@ def _check(walk: _Walk, row: ThreadRow, rows: list[tuple[ChangesetRow, list[Item
 
 
 def _is_erased(entry: Broken, items: list[ItemRow]) -> bool:
-    return any(item.erased is not None for item in items if (item.log, item.place) == (entry.log, entry.place))
+    return any(
+        item.erased is not None for item in items if (item.log, item.place) == (entry.log, entry.place)
+    )
 
 
 def _folded(walk: _Walk, change: ChangesetRow) -> Document | None:

@@ -31,8 +31,10 @@ async def exported(store: MemoryStore, ids: Sequence[str] | None = None) -> list
     return [line async for line in export_threads(store, HERE, ids)]
 
 
-async def imported(lines: Sequence[bytes], store: MemoryStore | None = None, **options: bool) -> Imported:
-    return await import_threads(store or MemoryStore(), HERE, _each(lines), **options)
+async def imported(
+    lines: Sequence[bytes], store: MemoryStore | None = None, *, skip_existing: bool = False
+) -> Imported:
+    return await import_threads(store or MemoryStore(), HERE, _each(lines), skip_existing=skip_existing)
 
 
 async def _each(lines: Sequence[bytes]) -> AsyncIterator[bytes]:
@@ -49,6 +51,7 @@ async def a_family(store: MemoryStore) -> hf.Database:
     await root.append(patches=[hf.set(["$thread"], {"title": "Trip", "labels": ["a"]})], key="k2")
     await root.append(items=[hf.call("c1", "look", {"at": 1}, run="r")], run_id="r")
     await root.append(items=[hf.result("c1", "seen", run="r")], author="bob", reason="Answer")
+    await root.append(items=[hf.assistant("Well …")])
     await root.log().pop()
     await root.log().compact([hf.system("Earlier: a greeting.")], keep=1)
     child = await root.fork("child", at=2)
@@ -269,7 +272,7 @@ def forged(lines: list[bytes]) -> list[bytes]:
     step["items"][0]["place"] = 1 << 40
     step["envelope"]["items"] = [["history", 1 << 40, 1]]
     reader = archive._Partial(msgspec.convert(opening, archive.Opening), 2)
-    line = msgspec.json.decode(json.dumps(step), type=archive.Step)
+    line = msgspec.json.decode(encode_line(step), type=archive.Step)
     items = [archive._item_of(entry, 1) for entry in line.items]
     closing["hash"] = step["hash"] = chain.link(reader._hash, archive._change_of(line), items).hex()
     altered = encode_line(step)

@@ -77,9 +77,7 @@ def thread_row(row: Row) -> ThreadRow:
         version=version,
         hash=hash,
         counters=_counters.decode(counters),
-        segments=tuple(
-            Segment(s.key, s.upto, s.id, s.owner, s.created) for s in _segments.decode(segments)
-        )
+        segments=tuple(Segment(s.key, s.upto, s.id, s.owner, s.created) for s in _segments.decode(segments))
         if segments is not None
         else (),
         parent_key=parent_key,

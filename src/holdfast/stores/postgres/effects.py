@@ -188,9 +188,7 @@ def _drop_thread(effect: DropThread) -> _Calls:
 def _save_record(effect: SaveRecord) -> _Calls:
     record = effect.record
     about = (record.kind, record.id, record.owner, Texts(record.tags), Int8(record.sort))
-    return [
-        Call("save_record", (*about, Int8(record.revision), encode(record.body), Int8(effect.before)))
-    ]
+    return [Call("save_record", (*about, Int8(record.revision), encode(record.body), Int8(effect.before)))]
 
 
 def _drop_record(effect: DropRecord) -> _Calls:
@@ -280,5 +278,3 @@ _makers: dict[type, Callable[[Any], _Calls]] = {
     MoveJob: _move_job,
     Index: _index,
 }
-
-

@@ -14,9 +14,15 @@ from holdfast.stores.postgres.address import parse
 from holdfast.stores.postgres.errors import STORE, ConnectionLost, said, translation
 
 _here = resources.files("holdfast.stores.postgres")
-QUERIES = {name: text.encode() for name, text in parse_queries((_here / "queries.sql").read_text("utf-8")).items()}
+QUERIES = {
+    name: text.encode() for name, text in parse_queries((_here / "queries.sql").read_text("utf-8")).items()
+}
 MIGRATIONS = numbered(
-    {file.name: file.read_text("utf-8") for file in (_here / "migrations").iterdir() if file.name.endswith(".sql")}
+    {
+        file.name: file.read_text("utf-8")
+        for file in (_here / "migrations").iterdir()
+        if file.name.endswith(".sql")
+    }
 )
 NEWEST = max(MIGRATIONS)
 

@@ -275,9 +275,7 @@ class PostgresStore:
         bits = (self._clock() & ((1 << 48) - 1)) << 80 | 7 << 76 | noise
         return UUID(int=bits & ~(0b11 << 62) | 0b10 << 62)
 
-    async def _commit(
-        self, scope: Scope, planning: Callable[[Setting], Asking[Plan]], plan: Plan
-    ) -> Plan:
+    async def _commit(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]], plan: Plan) -> Plan:
         """The plan once it is applied, or the one that took its place because something had changed."""
         for attempt in range(COMMIT_ATTEMPTS):
             try:
@@ -345,9 +343,7 @@ def _pool(address: Address) -> AsyncConnectionPool[Any]:
 async def _prepared(address: Address) -> None:
     """Bring the schema up to date, or find out why that cannot be."""
     try:
-        connection = await AsyncConnection.connect(
-            address.conninfo, autocommit=True, prepare_threshold=None
-        )
+        connection = await AsyncConnection.connect(address.conninfo, autocommit=True, prepare_threshold=None)
         async with connection:
             found = await schema_of(connection)
             if pending(found, MIGRATIONS, STORE):

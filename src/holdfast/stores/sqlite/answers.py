@@ -1,7 +1,7 @@
 """Questions answered with SQL: a named query in, typed rows out."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar
 
 import apsw
 import msgspec
@@ -32,7 +32,7 @@ from holdfast.core.rows import (
     ThreadRow,
 )
 from holdfast.core.values import Counters, Found, Job, Record, Scope
-from holdfast.stores.sqlite.connection import QUERIES
+from holdfast.stores.sqlite.connection import QUERIES, rows_of
 
 _counters = msgspec.json.Decoder(Counters).decode
 _segments = msgspec.json.Decoder(tuple[Segment, ...]).decode
@@ -49,20 +49,20 @@ class Answers:
 
     def __call__(self, question: Ask[Any]) -> Any:
         """The answer to any question."""
-        return _answers[type(question)](self, question)
+        return self._by_question[type(question)](self, question)
 
     def _rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
-        return self._connection.execute(QUERIES[query], values | self._scope).fetchall()
+        return rows_of(self._connection, QUERIES[query], values | self._scope)
 
-    def thread(self, question: AskThread) -> ThreadRow | None:
+    def _thread(self, question: AskThread) -> ThreadRow | None:
         rows = self._rows("thread", id=question.id)
         return thread_row(rows[0]) if rows else None
 
-    def anchor(self, question: AskAnchor) -> tuple[int, bytes] | None:
+    def _anchor(self, question: AskAnchor) -> tuple[int, bytes] | None:
         rows = self._rows("anchor", key=question.key, upto=question.upto)
         return (rows[0][0], rows[0][1]) if rows else None
 
-    def changesets(self, question: AskChangesets) -> list[ChangesetRow]:
+    def _changesets(self, question: AskChangesets) -> list[ChangesetRow]:
         rows = self._rows(
             "changesets", key=question.key, after=question.after, upto=question.upto, limit=question.limit
         )
@@ -80,7 +80,7 @@ class Answers:
             for version, time, envelope, content, salt, hash, counters, erased in rows
         ]
 
-    def items(self, question: AskItems) -> list[ItemRow]:
+    def _items(self, question: AskItems) -> list[ItemRow]:
         rows = self._rows(
             "items_backwards" if question.backwards else "items",
             key=question.key,
@@ -91,11 +91,13 @@ class Answers:
             limit=question.limit,
         )
         return [
-            ItemRow(log=question.log, place=place, version=version, meta=meta, body=body, salt=salt, erased=erased)
+            ItemRow(
+                log=question.log, place=place, version=version, meta=meta, body=body, salt=salt, erased=erased
+            )
             for place, version, meta, body, salt, erased in rows
         ]
 
-    def cuts(self, question: AskCuts) -> list[CutRow]:
+    def _cuts(self, question: AskCuts) -> list[CutRow]:
         rows = self._rows(
             "cuts",
             key=question.key,
@@ -109,7 +111,7 @@ class Answers:
             for first, last, version, count in rows
         ]
 
-    def named(self, question: AskNamed) -> list[ItemRow]:
+    def _named(self, question: AskNamed) -> list[ItemRow]:
         return [
             ItemRow(
                 log=log, place=place, version=version, meta=meta, body=body, salt=salt, erased=erased, id=id
@@ -120,15 +122,15 @@ class Answers:
             )
         ]
 
-    def key(self, question: AskKey) -> KeyRow | None:
+    def _key(self, question: AskKey) -> KeyRow | None:
         rows = self._rows("key", key=question.key, name=question.name)
         return KeyRow(rows[0][0], rows[0][1]) if rows else None
 
-    def record(self, question: AskRecord) -> Record | None:
+    def _record(self, question: AskRecord) -> Record | None:
         rows = self._rows("record", kind=question.kind, id=question.id)
-        return _record(rows[0]) if rows else None
+        return record_of(rows[0]) if rows else None
 
-    def records(self, question: AskRecords) -> list[Record]:
+    def _records(self, question: AskRecords) -> list[Record]:
         query = question.query
         after = query.after or (None if query.newest else FIRST, None if query.newest else "")
         values = {
@@ -144,20 +146,22 @@ class Answers:
         if query.tags:
             name = "records_tagged_newest" if query.newest else "records_tagged"
             values |= {"tag": query.tags[0], "others": encode(query.tags[1:]).decode()}
-        return [_record(row) for row in self._rows(name, **values)]
+        return [record_of(row) for row in self._rows(name, **values)]
 
-    def job(self, question: AskJob) -> Job | None:
+    def _job(self, question: AskJob) -> Job | None:
         rows = self._rows("job", id=question.id)
         return job_of(rows[0]) if rows else None
 
-    def jobs(self, question: AskJobs) -> list[Job]:
+    def _jobs(self, question: AskJobs) -> list[Job]:
         return [job_of(row) for row in self._rows("jobs", status=question.status, limit=question.limit)]
 
-    def due(self, question: AskDue) -> list[Job]:
+    def _due(self, question: AskDue) -> list[Job]:
         kinds = encode(question.kinds).decode()
-        return [job_of(row) for row in self._rows("due_jobs", kinds=kinds, now=question.now, limit=question.limit)]
+        return [
+            job_of(row) for row in self._rows("due_jobs", kinds=kinds, now=question.now, limit=question.limit)
+        ]
 
-    def threads(self, question: AskThreads) -> list[ThreadRow]:
+    def _threads(self, question: AskThreads) -> list[ThreadRow]:
         created, id = question.before or (LAST, "")
         values = {"before_created": created, "before_id": id, "limit": question.limit}
         owner = question.owner if question.owner is not None else self._scope["user"]
@@ -165,10 +169,10 @@ class Answers:
             return [thread_row(row) for row in self._rows("threads_owned", owner=owner, **values)]
         return [thread_row(row) for row in self._rows("threads", **values)]
 
-    def pending(self, question: AskPending) -> list[tuple[ThreadRow, int]]:
+    def _pending(self, question: AskPending) -> list[tuple[ThreadRow, int]]:
         return [(thread_row(row[:-1]), row[-1]) for row in self._rows("pending", limit=question.limit)]
 
-    def words(self, question: AskWords) -> list[Found]:
+    def _words(self, question: AskWords) -> list[Found]:
         terms = " AND ".join(f'words : "{word}"' for word in question.words)
         match = f'({terms}) AND scope : "{scope_term(self._scope["tenant"] or "")}"'
         rows = self._rows("words", match=match, owner=question.owner, limit=question.limit)
@@ -176,6 +180,24 @@ class Answers:
             Found(thread=thread, log=log, place=place, version=version, text=text, score=score)
             for thread, log, place, version, text, score in rows
         ]
+
+    _by_question: ClassVar[dict[type, Callable[["Answers", Any], Any]]] = {
+        AskThread: _thread,
+        AskAnchor: _anchor,
+        AskChangesets: _changesets,
+        AskItems: _items,
+        AskCuts: _cuts,
+        AskNamed: _named,
+        AskKey: _key,
+        AskRecord: _record,
+        AskRecords: _records,
+        AskJob: _job,
+        AskJobs: _jobs,
+        AskDue: _due,
+        AskThreads: _threads,
+        AskPending: _pending,
+        AskWords: _words,
+    }
 
 
 def scope_term(name: str) -> str:
@@ -202,7 +224,8 @@ def thread_row(row: tuple[Any, ...]) -> ThreadRow:
     )
 
 
-def _record(row: tuple[Any, ...]) -> Record:
+def record_of(row: tuple[Any, ...]) -> Record:
+    """A record from its columns."""
     kind, id, owner, sort, revision, tags, body = row
     return Record(
         kind=kind, id=id, owner=owner, sort=sort, revision=revision, tags=_labels(tags), body=decode(body)
@@ -226,22 +249,3 @@ def job_of(row: tuple[Any, ...]) -> Job:
         problem=problem,
         body=decode(body),
     )
-
-
-_answers: Final[dict[type, Callable[[Answers, Any], Any]]] = {
-    AskThread: Answers.thread,
-    AskAnchor: Answers.anchor,
-    AskChangesets: Answers.changesets,
-    AskItems: Answers.items,
-    AskCuts: Answers.cuts,
-    AskNamed: Answers.named,
-    AskKey: Answers.key,
-    AskRecord: Answers.record,
-    AskRecords: Answers.records,
-    AskJob: Answers.job,
-    AskJobs: Answers.jobs,
-    AskDue: Answers.due,
-    AskThreads: Answers.threads,
-    AskPending: Answers.pending,
-    AskWords: Answers.words,
-}

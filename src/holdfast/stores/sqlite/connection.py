@@ -3,6 +3,7 @@
 import time
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -26,6 +27,11 @@ def connect(path: str, *, vfs: str | None = None, synchronous: str = "FULL") -> 
     for pragma, value in [("synchronous", synchronous), ("secure_delete", 1), ("foreign_keys", 0)]:
         connection.pragma(pragma, value)
     return connection
+
+
+def rows_of(connection: apsw.Connection, statement: str, values: Any) -> list[tuple[Any, ...]]:
+    """All rows that a statement gives."""
+    return connection.execute(statement, values).fetchall()
 
 
 def _wait_a_little(times: int) -> bool:
@@ -103,6 +109,8 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
             time.sleep(0.01 + attempt * 0.0005)
             continue
         if mode != "wal":
-            raise StorageError(store=path, problem=f"the file system allows journal mode {mode} only, not WAL")
+            raise StorageError(
+                store=path, problem=f"the file system allows journal mode {mode} only, not WAL"
+            )
         return
     raise apsw.BusyError("journal mode")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import apsw
 import msgspec
@@ -30,7 +30,7 @@ from holdfast.core.rows import (
 from holdfast.core.text import words
 from holdfast.core.values import Job, Scope
 from holdfast.stores.sqlite.answers import scope_term
-from holdfast.stores.sqlite.connection import QUERIES
+from holdfast.stores.sqlite.connection import QUERIES, rows_of
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 _ADVANCE: Final = QUERIES["advance"]
@@ -51,8 +51,9 @@ class LogKeys:
         """The key of a thread's log, made if there is none yet."""
         key = self._keys.get((thread, name))
         if key is None:
-            rows = connection.execute("SELECT key FROM logs WHERE thread = ? AND name = ?", (thread, name)).fetchall()
-            key = rows[0][0] if rows else connection.execute(QUERIES["add_log"], (thread, name)).fetchall()[0][0]
+            rows = rows_of(connection, QUERIES["log"], (thread, name))
+            rows = rows or rows_of(connection, QUERIES["add_log"], (thread, name))
+            key = int(rows[0][0])
             if len(self._keys) > 10_000:
                 self._keys.clear()
             self._keys[thread, name] = key
@@ -79,14 +80,17 @@ class Effects:
             Stale: Something they assume is no longer so; the transaction must be undone.
         """
         for effect in effects:
-            _effects[type(effect)](self, effect)
+            self._by_effect[type(effect)](self, effect)
 
     def _run(self, query: str, **values: Any) -> int:
         """Run a named query; how many rows it changed."""
         self._execute(QUERIES[query], values | self._scope)
         return self._connection.changes()
 
-    def add_thread(self, effect: AddThread) -> None:
+    def _rows(self, query: str, values: Any) -> list[tuple[Any, ...]]:
+        return rows_of(self._connection, QUERIES[query], values)
+
+    def _add_thread(self, effect: AddThread) -> None:
         self._insert_thread(effect.row)
 
     def _insert_thread(self, row: ThreadRow) -> None:
@@ -111,7 +115,7 @@ class Effects:
         if not added:
             raise Stale
 
-    def advance(self, effect: Advance) -> None:
+    def _advance(self, effect: Advance) -> None:
         before, after, change = effect.before, effect.after, effect.change
         try:
             self._execute(
@@ -183,7 +187,7 @@ class Effects:
                 log = self._logs.get(self._connection, key, item.log)
                 self._execute(QUERIES["add_name"], (key, item.id, log, item.place))
 
-    def restore(self, effect: Restore) -> None:
+    def _restore(self, effect: Restore) -> None:
         self._insert_thread(effect.row)
         for step in effect.steps:
             change = step.change
@@ -193,11 +197,11 @@ class Effects:
             self._write(step)
         self._execute(_ADD_PENDING, (effect.row.key,))
 
-    def copy_lineage(self, effect: CopyLineage) -> None:
+    def _copy_lineage(self, effect: CopyLineage) -> None:
         for source, upto in _reach(effect.segments).items():
             for query in ("copy_changesets", "copy_anchors"):
                 self._run(query, source=source, key=effect.key, upto=upto)
-            logs = self._execute(QUERIES["logs_of"], {"key": source, **self._scope}).fetchall()
+            logs = self._rows("logs_of", {"key": source, **self._scope})
             for log, name in logs:
                 new_log = self._logs.get(self._connection, effect.key, name)
                 values = {"source": source, "log": log, "new_log": new_log, "upto": upto}
@@ -205,19 +209,19 @@ class Effects:
                 self._run("copy_cuts", **values)
                 self._run("copy_names", key=effect.key, **values)
 
-    def drop_thread(self, effect: DropThread) -> None:
+    def _drop_thread(self, effect: DropThread) -> None:
         if not self._run("hide_thread", key=effect.row.key, before=effect.row.hash):
             raise Stale
         key: int | None = effect.row.key
         while key is not None:
-            orphan = self._execute(QUERIES["orphan"], {"key": key, **self._scope}).fetchall()
+            orphan = self._rows("orphan", {"key": key, **self._scope})
             if not orphan:
                 break
             self._purge(key)
             key = orphan[0][0]
 
     def _purge(self, key: int) -> None:
-        logs = self._execute(QUERIES["logs_of"], {"key": key, **self._scope}).fetchall()
+        logs = self._rows("logs_of", {"key": key, **self._scope})
         for log, _ in logs:
             for query in PURGE_BY_LOG:
                 self._run(query, log=log)
@@ -225,7 +229,7 @@ class Effects:
             if query not in PURGE_BY_LOG:
                 self._run(query, key=key)
 
-    def save_record(self, effect: SaveRecord) -> None:
+    def _save_record(self, effect: SaveRecord) -> None:
         record = effect.record
         self._check_revision(record.kind, record.id, effect.before)
         saved = self._run(
@@ -245,30 +249,30 @@ class Effects:
 
     def _check_revision(self, kind: str, id: str, before: int) -> None:
         """Hold a record to a revision, and take its tags away."""
-        rows = self._execute(QUERIES["record"], {"kind": kind, "id": id, **self._scope}).fetchall()
+        rows = self._rows("record", {"kind": kind, "id": id, **self._scope})
         if (rows[0][4] if rows else 0) != before:
             raise Stale
         if rows:
             self._run("drop_tags", kind=kind, id=id, sort=rows[0][3], tags=rows[0][5].decode())
 
-    def drop_record(self, effect: DropRecord) -> None:
+    def _drop_record(self, effect: DropRecord) -> None:
         self._check_revision(effect.kind, effect.id, effect.before)
         self._run("drop_record", kind=effect.kind, id=effect.id)
 
-    def check_record(self, effect: CheckRecord) -> None:
+    def _check_record(self, effect: CheckRecord) -> None:
         values = {"kind": effect.kind, "id": effect.id, **self._scope}
-        rows = self._execute(QUERIES["record"], values).fetchall()
+        rows = self._rows("record", values)
         if (rows[0][4] if rows else 0) != effect.before:
             raise Stale
 
-    def add_job(self, effect: AddJob) -> None:
+    def _add_job(self, effect: AddJob) -> None:
         self._run("add_job", **_job_values(effect.job))
 
-    def end_job(self, effect: EndJob) -> None:
+    def _end_job(self, effect: EndJob) -> None:
         if not self._run("end_job", id=effect.id, token=effect.token):
             raise Stale
 
-    def move_job(self, effect: MoveJob) -> None:
+    def _move_job(self, effect: MoveJob) -> None:
         job = effect.job
         moved = self._run(
             "move_job",
@@ -284,26 +288,38 @@ class Effects:
         if not moved:
             raise Stale
 
-    def index(self, effect: Index) -> None:
+    def _index(self, effect: Index) -> None:
         row = effect.row
-        scope = " ".join([scope_term(self._scope["tenant"] or ""), *([scope_term(row.owner)] if row.owner else [])])
+        scope = " ".join(
+            [scope_term(self._scope["tenant"] or ""), *([scope_term(row.owner)] if row.owner else [])]
+        )
         for text in effect.texts:
-            if not self._execute(
-                QUERIES["text_row"],
-                {"key": row.key, "log": self._log(row, text.log), "place": text.place, **self._scope},
-            ).fetchall():
-                folded = " ".join(words(text.text))
-                added = self._execute(
-                    QUERIES["add_text"],
-                    (folded, scope, text.text, row.key, text.log, text.place, text.version),
-                ).fetchall()
-                at = (row.key, self._log(row, text.log), text.place, added[0][0])
-                self._execute(QUERIES["add_text_row"], at)
+            log = self._logs.get(self._connection, row.key, text.log)
+            there = {"key": row.key, "log": log, "place": text.place, **self._scope}
+            if self._rows("text_row", there):
+                continue
+            folded = " ".join(words(text.text))
+            added = self._rows(
+                "add_text", (folded, scope, text.text, row.key, text.log, text.place, text.version)
+            )
+            self._execute(QUERIES["add_text_row"], (row.key, log, text.place, added[0][0]))
         self._execute(QUERIES["set_indexed"], (row.key, effect.upto))
         self._run("drop_pending", key=row.key, upto=effect.upto)
 
-    def _log(self, row: ThreadRow, name: str) -> int:
-        return self._logs.get(self._connection, row.key, name)
+    _by_effect: ClassVar[dict[type, Callable[["Effects", Any], None]]] = {
+        AddThread: _add_thread,
+        Advance: _advance,
+        Restore: _restore,
+        CopyLineage: _copy_lineage,
+        DropThread: _drop_thread,
+        SaveRecord: _save_record,
+        DropRecord: _drop_record,
+        CheckRecord: _check_record,
+        AddJob: _add_job,
+        EndJob: _end_job,
+        MoveJob: _move_job,
+        Index: _index,
+    }
 
 
 def _reach(segments: Sequence[Segment]) -> dict[int, int]:
@@ -328,19 +344,3 @@ def _job_values(job: Job) -> dict[str, Any]:
         "problem": job.problem,
         "body": encode(job.body),
     }
-
-
-_effects: Final[dict[type, Callable[[Effects, Any], None]]] = {
-    AddThread: Effects.add_thread,
-    Advance: Effects.advance,
-    Restore: Effects.restore,
-    CopyLineage: Effects.copy_lineage,
-    DropThread: Effects.drop_thread,
-    SaveRecord: Effects.save_record,
-    DropRecord: Effects.drop_record,
-    CheckRecord: Effects.check_record,
-    AddJob: Effects.add_job,
-    EndJob: Effects.end_job,
-    MoveJob: Effects.move_job,
-    Index: Effects.index,
-}

@@ -204,6 +204,16 @@ VALUES (?, ?, ?, ?, ?, ?);
 INSERT INTO items (at, version, meta, body, salt, erased)
 VALUES (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?);
 
+-- name: log
+SELECT key
+FROM logs
+WHERE thread = ? AND name = ?;
+
+-- name: new_thread_key
+SELECT seq + 1
+FROM sqlite_sequence
+WHERE name = 'threads';
+
 -- name: add_log
 INSERT INTO logs (thread, name)
 VALUES (?, ?)

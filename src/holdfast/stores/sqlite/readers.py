@@ -4,7 +4,8 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import apsw
 
@@ -53,26 +54,38 @@ class Readers:
         connection: apsw.Connection | None = None
         while (job := self._queue.get()) is not None:
             work, future, loop = job
-            result: Any = None
-            failure: BaseException | None = None
-            try:
+            with _Delivery(self._store, future, loop) as delivery:
                 connection = connection or self._connect()
-                result = work(connection)
-            except apsw.Error as error:
-                failure = ours(error, self._store)
-                failure.__cause__ = error
-            except Exception as error:  # whatever the work raised belongs to its caller
-                failure = error
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(_deliver, future, result, failure)
+                delivery.result = work(connection)
         if connection is not None:
             connection.close()
 
 
-def _deliver(future: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
-    if future.done():
-        return
-    if failure is None:
-        future.set_result(result)
-    else:
-        future.set_exception(failure)
+class _Delivery:
+    """Hands the result of some work, or whatever it raised, to the loop that waits for it."""
+
+    def __init__(self, store: str, future: "asyncio.Future[Any]", loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._future = future
+        self._loop = loop
+        self.result: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, apsw.Error):
+            error = ours(error, self._store)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._deliver, error)
+        return True
+
+    def _deliver(self, error: BaseException | None) -> None:
+        if self._future.done():
+            return
+        if error is None:
+            self._future.set_result(self.result)
+        else:
+            self._future.set_exception(error)

@@ -71,10 +71,7 @@ class SqliteStore:
 
     async def start(self) -> None:
         """Open the connections."""
-        if self.path in ("", ":memory:"):
-            raise InvalidArgument(problem="SQLite needs a file. Use memory:// to keep threads in memory.")
-        if not Path(self.path).absolute().parent.is_dir():
-            raise StorageError(store=self.path, problem="its directory does not exist")
+        _check_path(self.path)
         with translated(self.path):
             await asyncio.to_thread(self._writer.start)
         self._readers.start()
@@ -107,10 +104,11 @@ class SqliteStore:
         """What the store says about its health."""
         return await self._readers.run(self._report)
 
-    async def backup(self, path: str, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+    async def backup(
+        self, path: str, progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> None:
         """Copy the whole database to a new file while others go on writing."""
-        if Path(path).exists():
-            raise InvalidArgument(problem=f"{path!r} exists already; a backup never overwrites.")
+        _check_new(path)
         await asyncio.to_thread(self._backup, path, progress)
 
     async def close(self) -> None:
@@ -152,6 +150,18 @@ class SqliteStore:
             finally:
                 target.close()
                 source.close()
+
+
+def _check_path(path: str) -> None:
+    if path in ("", ":memory:"):
+        raise InvalidArgument(problem="SQLite needs a file. Use memory:// to keep threads in memory.")
+    if not Path(path).absolute().parent.is_dir():
+        raise StorageError(store=path, problem="its directory does not exist")
+
+
+def _check_new(path: str) -> None:
+    if Path(path).exists():
+        raise InvalidArgument(problem=f"{path!r} exists already; a backup never overwrites.")
 
 
 def _read(connection: apsw.Connection, scope: Scope, asking: Asking[T]) -> T:

@@ -16,6 +16,7 @@ from holdfast.core.planning import Known, Plan, Setting
 from holdfast.core.rows import Asking, Stale, answered
 from holdfast.core.values import Scope
 from holdfast.stores.sqlite.answers import Answers
+from holdfast.stores.sqlite.connection import QUERIES, rows_of
 from holdfast.stores.sqlite.effects import Effects, LogKeys
 from holdfast.stores.sqlite.errors import ours
 
@@ -95,7 +96,7 @@ class Writer:
     def _run(self) -> None:
         try:
             self._connection = self._connect()
-        except Exception as error:  # handed to whoever starts the writer
+        except (apsw.Error, HoldfastError, OSError) as error:
             self._opened = error
             return
         finally:
@@ -223,12 +224,17 @@ class Writer:
             return self._new[scope.tenant, id] if (scope.tenant, id) in self._new else remembered(id)
 
         return Setting(
-            scope=scope, now=self._clock(), random=self._random, new_key=self._new_key, known=known, fresh=fresh
+            scope=scope,
+            now=self._clock(),
+            random=self._random,
+            new_key=self._new_key,
+            known=known,
+            fresh=fresh,
         )
 
     def _new_key(self) -> int:
-        rows = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'threads'").fetchall()
-        return int(rows[0][0]) + 1 if rows else 1
+        rows = rows_of(self._connection, QUERIES["new_thread_key"], ())
+        return int(rows[0][0]) if rows else 1
 
 
 def _may_fail_late(plan: Plan) -> bool:

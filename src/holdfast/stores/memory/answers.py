@@ -1,0 +1,188 @@
+"""Questions answered from what is held."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from holdfast.core.jobs import is_due
+from holdfast.core.rows import (
+    Ask,
+    AskAnchor,
+    AskChangesets,
+    AskCuts,
+    AskDue,
+    AskItems,
+    AskJob,
+    AskJobs,
+    AskKey,
+    AskNamed,
+    AskPending,
+    AskRecord,
+    AskRecords,
+    AskThread,
+    AskThreads,
+    AskWords,
+    ChangesetRow,
+    CutRow,
+    ItemRow,
+    KeyRow,
+    ThreadRow,
+)
+from holdfast.core.text import words
+from holdfast.core.values import Found, Job, Record, Scope
+from holdfast.stores.memory.rows import Tenant, decode_job, decode_record
+
+
+def answer(tenant: Tenant, scope: Scope, question: Ask[Any]) -> Any:
+    """The answer to any question."""
+    return _answers[type(question)](tenant, scope, question)
+
+
+def _thread(tenant: Tenant, scope: Scope, question: AskThread) -> ThreadRow | None:
+    key = tenant.ids.get(question.id)
+    if key is None or scope.user not in (None, tenant.rows[key].thread.owner):
+        return None
+    return tenant.rows[key].thread
+
+
+def _anchor(tenant: Tenant, scope: Scope, question: AskAnchor) -> tuple[int, bytes] | None:
+    anchors = tenant.rows[question.key].anchors
+    version = max((v for v in anchors if v <= question.upto), default=None)
+    return None if version is None else (version, anchors[version])
+
+
+def _changesets(tenant: Tenant, scope: Scope, question: AskChangesets) -> list[ChangesetRow]:
+    rows = tenant.rows[question.key].changesets
+    last = min(question.upto, question.after + question.limit)
+    return [rows[version] for version in range(question.after + 1, last + 1) if version in rows]
+
+
+def _items(tenant: Tenant, scope: Scope, question: AskItems) -> list[ItemRow]:
+    rows = tenant.rows[question.key]
+    order = rows.order.get(question.log, [])
+    places = order[bisect_right(order, question.above) : bisect_left(order, question.below)]
+    born = (rows.items[question.log, place] for place in (reversed(places) if question.backwards else places))
+    return list(islice((row for row in born if row.version <= question.upto), question.limit))
+
+
+def _cuts(tenant: Tenant, scope: Scope, question: AskCuts) -> list[CutRow]:
+    return [
+        cut
+        for cut in tenant.rows[question.key].cuts
+        if cut.log == question.log
+        and cut.version <= question.upto
+        and cut.first <= question.last
+        and cut.last >= question.first
+    ]
+
+
+def _named(tenant: Tenant, scope: Scope, question: AskNamed) -> list[ItemRow]:
+    rows = tenant.rows[question.key].items.values()
+    return [row for row in rows if row.id in question.ids and row.version <= question.upto]
+
+
+def _key(tenant: Tenant, scope: Scope, question: AskKey) -> KeyRow | None:
+    return tenant.rows[question.key].keys.get(question.name)
+
+
+def _threads(tenant: Tenant, scope: Scope, question: AskThreads) -> list[ThreadRow]:
+    rows = [tenant.rows[key].thread for key in tenant.ids.values()]
+    mine = [
+        row
+        for row in rows
+        if scope.user in (None, row.owner)
+        and question.owner in (None, row.owner)
+        and (question.before is None or (row.created, row.id) < question.before)
+    ]
+    return sorted(mine, key=lambda row: (row.created, row.id), reverse=True)[: question.limit]
+
+
+def _record(tenant: Tenant, scope: Scope, question: AskRecord) -> Record | None:
+    data = tenant.records.get((question.kind, question.id))
+    record = decode_record(data) if data is not None else None
+    return record if record and scope.user in (None, record.owner) else None
+
+
+def _records(tenant: Tenant, scope: Scope, question: AskRecords) -> list[Record]:
+    query = question.query
+    records = [decode_record(data) for data in tenant.records.values()]
+    found = [
+        record
+        for record in records
+        if record.kind == query.kind
+        and scope.user in (None, record.owner)
+        and query.owner in (None, record.owner)
+        and set(query.tags) <= set(record.tags)
+        and (query.since is None or record.sort >= query.since)
+        and (query.until is None or record.sort < query.until)
+    ]
+    found.sort(key=lambda record: (record.sort, record.id), reverse=query.newest)
+    if query.after is not None:
+        after = query.after
+        found = [r for r in found if ((r.sort, r.id) < after if query.newest else (r.sort, r.id) > after)]
+    return found[: query.limit]
+
+
+def _job(tenant: Tenant, scope: Scope, question: AskJob) -> Job | None:
+    data = tenant.jobs.get(question.id)
+    return None if data is None else decode_job(data)
+
+
+def _jobs(tenant: Tenant, scope: Scope, question: AskJobs) -> list[Job]:
+    jobs = [decode_job(data) for data in tenant.jobs.values()]
+    found = [job for job in jobs if question.status in (None, job.status)]
+    return sorted(found, key=lambda job: (job.due, job.id))[: question.limit]
+
+
+def _due(tenant: Tenant, scope: Scope, question: AskDue) -> list[Job]:
+    jobs = _jobs(tenant, scope, AskJobs(None, len(tenant.jobs)))
+    return [job for job in jobs if job.kind in question.kinds and is_due(job, question.now)][: question.limit]
+
+
+def _pending(tenant: Tenant, scope: Scope, question: AskPending) -> list[tuple[ThreadRow, int]]:
+    rows = [tenant.rows[key] for key in tenant.ids.values()]
+    late = [(r.thread, r.indexed) for r in rows if r.indexed < r.thread.version]
+    return [(row, at) for row, at in late if scope.user in (None, row.owner)][: question.limit]
+
+
+def _words(tenant: Tenant, scope: Scope, question: AskWords) -> list[Found]:
+    found = []
+    for key in tenant.ids.values():
+        rows = tenant.rows[key]
+        if scope.user not in (None, rows.thread.owner) or question.owner not in (None, rows.thread.owner):
+            continue
+        for text in rows.texts:
+            said = words(text.text)
+            if all(word in said for word in question.words):
+                score = sum(said.count(word) for word in question.words) / len(said)
+                found.append(
+                    Found(
+                        thread=rows.thread.id,
+                        log=text.log,
+                        place=text.place,
+                        version=text.version,
+                        text=text.text,
+                        score=score,
+                    )
+                )
+    return sorted(found, key=lambda hit: (-hit.score, hit.thread, hit.place))[: question.limit]
+
+
+_answers: dict[type, Callable[[Tenant, Scope, Any], Any]] = {
+    AskThread: _thread,
+    AskAnchor: _anchor,
+    AskChangesets: _changesets,
+    AskItems: _items,
+    AskCuts: _cuts,
+    AskNamed: _named,
+    AskKey: _key,
+    AskThreads: _threads,
+    AskRecord: _record,
+    AskRecords: _records,
+    AskJob: _job,
+    AskJobs: _jobs,
+    AskDue: _due,
+    AskPending: _pending,
+    AskWords: _words,
+}

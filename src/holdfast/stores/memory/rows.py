@@ -1,0 +1,60 @@
+"""What the store in memory holds."""
+
+import msgspec
+
+from holdfast.core.rows import (
+    Advance,
+    ChangesetRow,
+    CutRow,
+    ItemRow,
+    KeyRow,
+    Text,
+    ThreadRow,
+)
+from holdfast.core.values import Job, Record
+
+
+class Rows:
+    """The rows of one thread key. Bodies are bytes, so nothing is shared with a caller."""
+
+    def __init__(self, thread: ThreadRow) -> None:
+        self.thread = thread
+        self.deleted = False
+        self.changesets: dict[int, ChangesetRow] = {}
+        self.items: dict[tuple[str, int], ItemRow] = {}
+        self.cuts: list[CutRow] = []
+        self.anchors: dict[int, bytes] = {}
+        self.keys: dict[str, KeyRow] = {}
+        self.texts: list[Text] = []
+        self.indexed = 0
+
+    def write(self, step: Advance) -> None:
+        """Add the rows of one changeset."""
+        self.changesets[step.change.version] = step.change
+        self.items |= {(item.log, item.place): item for item in step.items}
+        self.cuts += step.cuts
+        if step.anchor is not None:
+            self.anchors[step.change.version] = step.anchor
+        if step.name is not None:
+            self.keys[step.name] = KeyRow(step.change.version, step.fingerprint or b"")
+
+    def copy(self, source: "Rows", upto: int) -> None:
+        """Take over another's rows up to a version."""
+        self.changesets |= {v: row for v, row in source.changesets.items() if v <= upto}
+        self.items |= {at: row for at, row in source.items.items() if row.version <= upto}
+        self.cuts += [cut for cut in source.cuts if cut.version <= upto]
+        self.anchors |= {v: state for v, state in source.anchors.items() if v <= upto}
+
+
+class Tenant:
+    """Everything of one tenant."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Rows] = {}
+        self.ids: dict[str, int] = {}
+        self.records: dict[tuple[str, str], bytes] = {}
+        self.jobs: dict[str, bytes] = {}
+
+
+decode_record = msgspec.json.Decoder(Record).decode
+decode_job = msgspec.json.Decoder(Job).decode

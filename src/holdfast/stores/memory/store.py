@@ -1,0 +1,117 @@
+"""The store: questions answered and effects applied at once, in one process."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from holdfast.core.errors import StoreClosed
+from holdfast.core.heads import Heads
+from holdfast.core.owners import obstacle
+from holdfast.core.planning import Plan, Setting, plan_claim
+from holdfast.core.ports import Report
+from holdfast.core.rows import (
+    Asking,
+    Effect,
+    MoveJob,
+    Stale,
+    answered,
+)
+from holdfast.core.values import Job, Limits, Scope
+from holdfast.stores.memory.answers import answer
+from holdfast.stores.memory.effects import apply
+from holdfast.stores.memory.rows import Tenant
+from holdfast.stores.waking import Wakes
+
+T = TypeVar("T")
+
+
+def now_ms() -> int:
+    """The time, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class MemoryStore:
+    """Threads, records and jobs in this process only."""
+
+    name = "memory"
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        clock: Callable[[], int] = now_ms,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.limits = limits or Limits()
+        self._clock = clock
+        self._random = random
+        self._tenants: dict[str, Tenant] = {}
+        self._heads = Heads()
+        self._wakes = Wakes()
+        self._keys = 0
+        self._closed = False
+
+    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+        """The result of a reading."""
+        tenant = self._tenant(scope)
+        return answered(asking, lambda question: answer(tenant, scope, question))
+
+    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+        """The plan that was applied."""
+        tenant = self._tenant(scope)
+        stale: Sequence[Effect] = ()
+        for fresh in (False, True):
+            plan = answered(
+                planning(self._setting(scope, fresh=fresh)), lambda question: answer(tenant, scope, question)
+            )
+            try:
+                apply(tenant, plan.effects)
+            except Stale:
+                stale = plan.effects
+                continue
+            self._heads.learn(scope.tenant, plan.known)
+            self._wakes.wake(scope.tenant, plan.known)
+            return plan
+        raise obstacle(stale)
+
+    async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
+        """Jobs that are due, now held by a claim of their own for so long."""
+        plan = await self.change(scope, lambda setting: plan_claim(kinds, limit, lease_ms, setting))
+        return [effect.job for effect in plan.effects if isinstance(effect, MoveJob)]
+
+    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+        """Return once the thread may be past a version, or when the time is over."""
+        tenant = self._tenant(scope)
+        key = tenant.ids.get(thread)
+        if key is None or tenant.rows[key].thread.version <= after:
+            await self._wakes.wait(scope.tenant, thread, timeout)
+
+    async def report(self) -> Report:
+        """What the store says about its health."""
+        threads = sum(len(tenant.ids) for tenant in self._tenants.values())
+        return Report(store="memory", format=1, healthy=not self._closed, facts={"threads": threads})
+
+    async def close(self) -> None:
+        """Forget everything."""
+        self._closed = True
+        self._tenants.clear()
+
+    def _tenant(self, scope: Scope) -> Tenant:
+        if self._closed:
+            raise StoreClosed
+        return self._tenants.setdefault(scope.tenant, Tenant())
+
+    def _setting(self, scope: Scope, *, fresh: bool) -> Setting:
+        return Setting(
+            scope=scope,
+            now=self._clock(),
+            random=self._random,
+            new_key=self._new_key,
+            known=self._heads.of(scope.tenant),
+            fresh=fresh,
+        )
+
+    def _new_key(self) -> int:
+        self._keys += 1
+        return self._keys

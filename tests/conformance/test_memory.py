@@ -1,0 +1,36 @@
+"""The store in memory keeps the contract."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from holdfast.core.ports import Store
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing import Clock, Damage, Opening, StoreContract
+from tests.conformance.damage import MemoryDamage
+
+
+class TestMemoryStore(StoreContract):
+    store_name = "memory"
+    durable = False
+
+    @pytest.fixture
+    def stores(self) -> list[MemoryStore]:
+        return []
+
+    @pytest.fixture
+    def opening(self, stores: list[MemoryStore]) -> Opening:
+        @asynccontextmanager
+        async def opened(clock: Clock) -> AsyncIterator[Store]:
+            stores.append(MemoryStore(clock=clock))
+            yield stores[-1]
+            await stores[-1].close()
+
+        return opened
+
+    @pytest.fixture
+    def damage(self, stores: list[MemoryStore]) -> Damage:
+        return MemoryDamage(stores)
