@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from functools import update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
@@ -38,6 +39,8 @@ class _Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._open = True
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast", daemon=True)
         self._thread.start()
 
@@ -51,9 +54,10 @@ class _Loop:
         async def waiting() -> R:
             return await work(*args, **kwargs)
 
-        if self._loop.is_closed():
-            raise StoreClosed
-        result = asyncio.run_coroutine_threadsafe(waiting(), self._loop)
+        with self._lock:  # what is begun before the end is seen by the end
+            if not self._open:
+                raise StoreClosed
+            result = asyncio.run_coroutine_threadsafe(waiting(), self._loop)
         try:
             return result.result()
         except CancelledError:
@@ -64,9 +68,11 @@ class _Loop:
 
     def close(self) -> None:
         """End the loop and its thread; whoever still waits for it is told."""
-        if self._loop.is_closed():
-            return
-        self.run(self._end)
+        with self._lock:
+            if not self._open:
+                return
+            self._open = False
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -125,7 +131,8 @@ def _stepping(
                 yield cast("R", step)
         finally:
             if isinstance(steps, AsyncGenerator):
-                self._loop.run(steps.aclose)
+                with suppress(StoreClosed):  # which ends it too
+                    self._loop.run(steps.aclose)
 
     return cast("Callable[Concatenate[Any, P], Iterator[R]]", update_wrapper(call, method))
 
@@ -228,10 +235,9 @@ class Opened(Database):
 
     def close(self) -> None:
         """Close the store and end the loop's thread."""
-        try:
+        with suppress(StoreClosed):  # twice is once
             self._loop.run(self._behind.close)
-        finally:
-            self._loop.close()
+        self._loop.close()
 
 
 def open(url: str, *, limits: Limits | None = None) -> Opened:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import apsw
 import msgspec
+import psycopg
 
 from holdfast.core.rows import ChangesetRow
 from holdfast.stores.memory import MemoryStore
@@ -31,3 +35,78 @@ class MemoryDamage:
     def _changesets(self, thread: str) -> dict[int, ChangesetRow]:
         tenant = self._stores[-1]._tenants["default"]
         return tenant.rows[tenant.ids[thread]].changesets
+
+
+SQLITE_KEY = "(SELECT key FROM threads WHERE tenant = 'default' AND id = :thread AND deleted = 0)"
+
+
+class SqliteDamage:
+    """Changes the rows of a file through a connection of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def rewrite(self, thread: str, log: str, place: int, body: bytes) -> None:
+        self._run(
+            "UPDATE items SET body = :body WHERE at = :place + "
+            f"((SELECT key FROM logs WHERE thread = {SQLITE_KEY} AND name = :log) << 32)",
+            {"thread": thread, "log": log, "place": place, "body": body},
+        )
+
+    async def drop(self, thread: str, version: int) -> None:
+        self._run(
+            f"DELETE FROM changesets WHERE at = ({SQLITE_KEY} << 32) + :version",
+            {"thread": thread, "version": version},
+        )
+
+    async def swap(self, thread: str, first: int, second: int) -> None:
+        for before, after in ((first, -1), (second, first), (-1, second)):
+            self._run(
+                f"UPDATE changesets SET at = ({SQLITE_KEY} << 32) + :after WHERE at = ({SQLITE_KEY} << 32) + :before",
+                {"thread": thread, "before": before, "after": after},
+            )
+
+    def _run(self, statement: str, values: dict[str, str | int | bytes]) -> None:
+        connection = apsw.Connection(str(self._path))
+        connection.set_busy_timeout(5000)
+        connection.execute(statement, values)
+        changed = connection.changes()
+        connection.close()
+        assert changed == 1
+
+
+POSTGRES_KEY = "(SELECT key FROM holdfast.threads WHERE tenant = 'default' AND id = %(thread)s AND NOT deleted)"
+
+
+class PostgresDamage:
+    """Changes the rows of a database as its superuser."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def rewrite(self, thread: str, log: str, place: int, body: bytes) -> None:
+        self._run(
+            f"UPDATE holdfast.items SET body = %(body)s WHERE tenant = 'default' AND key = {POSTGRES_KEY} "
+            "AND log = %(log)s AND place = %(place)s",
+            {"thread": thread, "log": log, "place": place, "body": body},
+        )
+
+    async def drop(self, thread: str, version: int) -> None:
+        self._run(
+            f"DELETE FROM holdfast.changesets WHERE tenant = 'default' AND key = {POSTGRES_KEY} "
+            "AND version = %(version)s",
+            {"thread": thread, "version": version},
+        )
+
+    async def swap(self, thread: str, first: int, second: int) -> None:
+        for before, after in ((first, -1), (second, first), (-1, second)):
+            self._run(
+                "UPDATE holdfast.changesets SET version = %(after)s WHERE tenant = 'default' "
+                f"AND key = {POSTGRES_KEY} AND version = %(before)s",
+                {"thread": thread, "before": before, "after": after},
+            )
+
+    def _run(self, statement: str, values: dict[str, str | int | bytes]) -> None:
+        with psycopg.connect(self._url) as connection:
+            changed = connection.execute(statement.encode(), values).rowcount
+        assert changed == 1

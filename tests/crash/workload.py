@@ -10,10 +10,8 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
-import apsw
-
 import holdfast as hf
-from holdfast.core.errors import StoreFailed, ThreadExists, ThreadNotFound
+from holdfast.core.errors import StoreBusy, StoreFailed, ThreadExists, ThreadNotFound
 from holdfast.core.planning import Plan
 from holdfast.core.values import AppendTo, Committed, Enqueue, Put
 from holdfast.stores.sqlite.store import SqliteStore
@@ -22,7 +20,6 @@ T = TypeVar("T")
 Fact = list[str | int]
 """What a listener is told: what happened, to what, and the details."""
 Tell = Callable[[Fact], object]
-Checkpoint = Callable[[int], object]
 
 MAIN = ("a", "b", "c", "d")
 RECORD_KIND = "fact"
@@ -49,17 +46,16 @@ def numbered(number: int, *, items: int, **more: Any) -> hf.Changeset:
 class Day:
     """The workload, on one store. Commits that fail are repeated, since the disk may be well again."""
 
-    def __init__(self, store: SqliteStore, tell: Tell, checkpoint: Checkpoint) -> None:
-        self.failures: list[StoreFailed] = []
+    def __init__(self, store: SqliteStore, tell: Tell, failures: list[StoreFailed]) -> None:
+        self.failures = failures
         self.commits = 0
         self._store = store
         self._db = hf.Database(store)
         self._tell = tell
-        self._checkpoint = checkpoint
         self._number = 0
 
     async def spend(self, rounds: int) -> None:
-        """All of it: so many rounds of every kind of commit, with a checkpoint in each second one."""
+        """All of it: so many rounds of every kind of commit."""
         for name in MAIN:
             await self._create(name)
         for turn in range(rounds):
@@ -69,14 +65,9 @@ class Day:
             await self._take(turn)
             await self._together(turn)
             await self._farewell(turn)
-            if turn % 2 == 0:
-                truncate = turn % 4 == 0
-                self._checkpoint(
-                    apsw.SQLITE_CHECKPOINT_TRUNCATE if truncate else apsw.SQLITE_CHECKPOINT_PASSIVE
-                )
 
     async def _turns(self, turn: int) -> None:
-        for step in range(8):
+        for step in range(10):
             await self._append(MAIN[step % 4], items=1 + step % 3)
         await self._append("c", items=1, state=f"{turn} " * 2500)
 
@@ -92,13 +83,11 @@ class Day:
         await asyncio.gather(holding, *waiting)
 
     async def _branch(self, turn: int) -> None:
-        source = self._db.thread("a")
-        at = (await source.head()).version - 3
-        await self._fork("a", f"fork-{turn}", at)
+        if turn % 3 == 0:
+            at = (await self._db.thread("a").head()).version - 3
+            await self._fork("a", f"fork-{turn}", at)
         for items in (1, 2):
-            await self._append(f"fork-{turn}", items=items)
-        if turn:
-            await self._append(f"fork-{turn - 1}", items=1)
+            await self._append(f"fork-{turn - turn % 3}", items=items)
 
     async def _take(self, turn: int) -> None:
         """A compaction, a pop and a clear."""
@@ -128,13 +117,14 @@ class Day:
         self._tell(["job", name])
 
     async def _farewell(self, turn: int) -> None:
-        """A thread that is deleted, and one that was forked off before and stays."""
+        """A thread that is deleted; sometimes one that was forked off before stays."""
         name, heir = f"gone-{turn}", f"kept-{turn}"
         await self._create(name)
         await self._append(name, items=2)
-        await self._fork(name, heir, 1)
+        if turn % 3 == 0:
+            await self._fork(name, heir, 1)
+            await self._append(heir, items=1)
         await self._append(name, items=1)
-        await self._append(heir, items=1)
         self._tell(["deleting", name])
         try:
             await self._insist(self._db.thread(name).delete)
@@ -188,64 +178,39 @@ class Day:
 
 def _held(gate: threading.Event) -> Generator[Any, Any, Plan]:
     """A plan that changes nothing and takes as long as it is told to, so that others queue up behind it."""
-    gate.wait(HOLD_SECONDS)
+    if not gate.wait(HOLD_SECONDS):
+        raise StoreBusy(store="The workload")
     return Plan(effects=[], results=[], known={})
     yield
 
 
 class Workday:
-    """A store on a VFS, opened with patience, and its checkpoints."""
+    """The workload on a store of its own, opened with patience."""
 
-    def __init__(self, path: str, *, vfs: str, synchronous: str = "FULL", automatic: bool = True) -> None:
-        self.path = path
+    def __init__(self, path: str, *, vfs: str, synchronous: str = "FULL") -> None:
         self.failures: list[StoreFailed] = []
         self.commits = 0
+        self._path = path
         self._vfs = vfs
         self._synchronous = synchronous
-        self._automatic = automatic
 
     async def spend(self, tell: Tell, rounds: int) -> None:
         """Open, work, close."""
         store = await self._open()
-        day = Day(store, tell, self._checkpoint)
-        day.failures = self.failures
+        day = Day(store, tell, self.failures)
         await day.spend(rounds)
         self.commits = day.commits
         await store.close()
 
     async def _open(self) -> SqliteStore:
-        kind = SqliteStore if self._automatic else WithoutAutomaticCheckpoints
         for _ in range(TRIES):
-            store = kind(self.path, vfs=self._vfs, synchronous=self._synchronous)
+            store = SqliteStore(self._path, vfs=self._vfs, synchronous=self._synchronous)
             try:
                 await store.start()
                 return store
             except StoreFailed as failure:
                 self.failures.append(failure)
         raise self.failures[-1]
-
-    def _checkpoint(self, mode: int) -> None:
-        """A checkpoint on a connection of its own; one that fails is left to the next."""
-        connection = apsw.Connection(self.path, vfs=self._vfs)
-        try:
-            connection.pragma("synchronous", self._synchronous)
-            connection.wal_checkpoint(mode=mode)
-        except (apsw.FullError, apsw.IOError):
-            assert not self._automatic
-        finally:
-            connection.close()
-
-
-class WithoutAutomaticCheckpoints(SqliteStore):
-    """A store whose commits never checkpoint.
-
-    SQLite ignores it if the checkpoint after a commit fails, but apsw raises what the faulty disk raised.
-    """
-
-    def _prepared(self) -> apsw.Connection:
-        connection = super()._prepared()
-        connection.wal_autocheckpoint(0)
-        return connection
 
 
 def facts_about(facts: Sequence[Fact], kind: str) -> list[Fact]:

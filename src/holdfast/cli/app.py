@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
 
-import click
 import typer
 
 from holdfast.cli import keeping, looking, tending
@@ -68,18 +67,15 @@ def _about(
 def run(arguments: Sequence[str]) -> int:
     """The exit code of one run: 0 for success, 1 for trouble found, 2 for a command that makes no sense."""
     try:
-        code = build()(list(arguments), prog_name="holdfast", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.Abort:
-        return 130
+        build()(list(arguments), prog_name="holdfast")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
     except Exception as error:
         if os.environ.get("HOLDFAST_DEBUG"):
             raise  # a person at a terminal is never shown a traceback unasked
         complain(consoles()[1], error, as_json="--json" in arguments)
         return 1
-    return code if isinstance(code, int) else 0
+    return 0
 
 
 if __name__ == "__main__":

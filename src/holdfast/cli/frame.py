@@ -95,7 +95,7 @@ Work: TypeAlias = Callable[..., Coroutine[Any, Any, Answer]]
 """A command: an async function from a call and its own options to an answer."""
 
 
-def framed(work: Work) -> tuple[Callable[..., int], str, str]:
+def framed(work: Work) -> tuple[Callable[..., None], str, str]:
     """A command as typer takes it, with the common options; its help; and its example."""
     own = list(inspect.signature(work).parameters.values())[1:]
     common = [
@@ -103,9 +103,9 @@ def framed(work: Work) -> tuple[Callable[..., int], str, str]:
         for name, (kind, default) in COMMON.items()
     ]
 
-    def entry(db: str, tenant: str, user: str | None, as_json: bool, **given: object) -> int:  # noqa: FBT001
+    def entry(db: str, tenant: str, user: str | None, as_json: bool, **given: object) -> None:  # noqa: FBT001
         call = made_call(db, tenant, user, as_json=as_json)
-        return finished(call, lambda: work(call, **given))
+        raise typer.Exit(finished(call, lambda: work(call, **given)))
 
     parameters = [*(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own), *common]
     entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer

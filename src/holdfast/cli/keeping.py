@@ -143,8 +143,8 @@ async def _verdicts(call: Call, db: Database, ids: list[str]) -> list[Verdict]:
 def _read_heads(file: Path) -> list[Kept]:
     """The heads of a file that verify, export or backup wrote with --json."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, list[Kept]], strict=False)["threads"]
-    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
+        return msgspec.json.decode(file.read_bytes(), type=render.Heads).threads
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidArgument(problem=f"{str(file)!r} holds no heads ({error}).") from error
 
 

@@ -353,6 +353,12 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
 
 
+class Heads(msgspec.Struct, frozen=True, kw_only=True):
+    """What verify, export and backup write with ``--json``, as far as heads go."""
+
+    threads: list[Kept]
+
+
 def kept(sentence: str, heads: Sequence[Kept]) -> RenderableType:
     """What was moved, and the heads to be kept outside."""
     shown = table("thread", "version", "head hash", right=("version",), fold=("thread",))

@@ -294,7 +294,7 @@ class _Partial:
     def add(self, line: Step) -> None:
         """Take one more changeset."""
         change = _change_of(line)
-        items = [_item_of(entry, line.version) for entry in line.items]
+        items = [_item_of(entry, line.version, line.time) for entry in line.items]
         in_order = sorted(items, key=lambda item: (item.log, item.place))
         self._hash, problems = check_log(self._row, [(change, in_order)], self._hash, len(self._log))
         if problems:
@@ -362,7 +362,7 @@ def _change_of(line: Step) -> ChangesetRow:
     )
 
 
-def _item_of(entry: Entry, version: int) -> ItemRow:
+def _item_of(entry: Entry, version: int, time: int) -> ItemRow:
     row = ItemRow(
         log=check_id(entry.log, "log name"),
         place=entry.place,
@@ -371,6 +371,7 @@ def _item_of(entry: Entry, version: int) -> ItemRow:
         body=entry.base64 if isinstance(entry.body, UnsetType) else bytes(entry.body),
         salt=entry.salt,
         erased=entry.erased,
+        time=time,
     )
     return msgspec.structs.replace(row, id=meta_of(row).id)
 

@@ -232,6 +232,7 @@ def _advance(
     row, change = known.row, prepared.change
     salts = setting.random(chain.SALT_BYTES * (len(prepared.bodies) + 1))
     stands = yield from _stand(row, change)
+    time = max(setting.now, row.updated)
     items = tuple(
         ItemRow(
             log=item.log,
@@ -241,6 +242,7 @@ def _advance(
             body=body,
             salt=salts[at : at + chain.SALT_BYTES],
             id=item.id,
+            time=time,
         )
         for item, place, meta, body, at in zip(
             change.items,
@@ -253,7 +255,7 @@ def _advance(
     )
     written = ChangesetRow(
         version=row.version + 1,
-        time=max(setting.now, row.updated),
+        time=time,
         envelope=envelope(change, _runs(items)),
         content=prepared.content,
         salt=salts[: chain.SALT_BYTES] if prepared.content is not None else None,

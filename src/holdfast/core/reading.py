@@ -160,8 +160,8 @@ def read_window(thread: ThreadRow, query: ItemQuery) -> Asking[Window]:
     """The items asked for, oldest first. Broken ones are reported and do not count."""
     version = check_version(thread, query.at)
     wanted, backwards = _direction(query)
-    above = -1 if query.after is None else query.after
-    below = END_OF_LOG if query.before is None else query.before
+    above = -1 if query.after is None else max(query.after, -1)
+    below = END_OF_LOG if query.before is None else min(query.before, END_OF_LOG)
     sources, cut = yield from _sources(thread, version, query.log)
     entries: list[Item | Broken] = []
     while above < below - 1 and (wanted is None or wanted > 0):
@@ -263,7 +263,7 @@ def read_changesets(thread: ThreadRow, after: int, upto: int | None, limit: int)
         changeset_of(
             change,
             tuple(
-                e for e in (item_of(i, change.time) for i in as_given(change, items)) if isinstance(e, Item)
+                e for e in (item_of(i) for i in as_given(change, items)) if isinstance(e, Item)
             ),
         )
         for change, items in rows

@@ -58,6 +58,7 @@ class ItemRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     salt: bytes | None
     erased: bytes | None = None
     id: str | None = None
+    time: int = 0
 
 
 class CutRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):

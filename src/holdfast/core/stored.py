@@ -235,7 +235,7 @@ def meta_of(row: ItemRow) -> Meta:
     return _meta_decoder.decode(row.meta)
 
 
-def item_of(row: ItemRow, time: int = 0) -> Item | Broken:
+def item_of(row: ItemRow) -> Item | Broken:
     """The item behind a row, or what is wrong with it."""
     try:
         meta = _meta_decoder.decode(row.meta)
@@ -258,7 +258,7 @@ def item_of(row: ItemRow, time: int = 0) -> Item | Broken:
         call=meta.call,
         place=row.place,
         version=row.version,
-        time=time,
+        time=row.time,
     )
 
 

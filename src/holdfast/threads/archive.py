@@ -60,9 +60,12 @@ async def export_threads(
         ThreadNotFound: One of the threads asked for is not there.
         StoreDamaged: A thread does not stand on its chain; what came before is no archive without its end.
     """
+    named = None
+    if ids is not None:
+        named = [await store.read(scope, reading.read_thread(id)) for id in dict.fromkeys(ids)]
     yield line_of(Header(format=archive.FORMAT))
     threads = changesets = items = 0
-    async for row in _chosen(store, scope, ids):
+    async for row in _every(store, scope) if named is None else _each(named):
         async for line, born in _lines(store, scope, row, told):
             items += born
             yield line
@@ -70,14 +73,14 @@ async def export_threads(
     yield line_of(Total(threads=threads, changesets=changesets, items=items))
 
 
-async def _chosen(store: Store, scope: Scope, ids: Sequence[str] | None) -> AsyncIterator[ThreadRow]:
-    for id in dict.fromkeys(ids or ()):
-        yield await store.read(scope, reading.read_thread(id))
+async def _each(rows: Sequence[ThreadRow]) -> AsyncIterator[ThreadRow]:
+    for row in rows:
+        yield row
+
+
+async def _every(store: Store, scope: Scope) -> AsyncIterator[ThreadRow]:
     before: tuple[int, str] | None = None
-    while ids is None:
-        rows = await store.read(scope, ask(AskThreads(None, before, PAGE)))
-        if not rows:
-            return
+    while rows := await store.read(scope, ask(AskThreads(None, before, PAGE))):
         for row in rows:
             yield row
         before = (rows[-1].created, rows[-1].id)

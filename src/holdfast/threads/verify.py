@@ -2,14 +2,14 @@
 
 import msgspec
 
-from holdfast.core import chain, reading
+from holdfast.core import chain, places, reading
 from holdfast.core.encoding import encode
 from holdfast.core.errors import HoldfastError, StoreDamaged
 from holdfast.core.ops import Document
 from holdfast.core.ports import Store
-from holdfast.core.rows import Asking, ChangesetRow, ItemRow, ThreadRow
+from holdfast.core.rows import Asking, AskItems, ChangesetRow, ItemRow, ThreadRow, ask
 from holdfast.core.stored import item_of
-from holdfast.core.values import Broken, Scope
+from holdfast.core.values import Broken, ItemQuery, LogSize, Scope
 
 BATCH = 256
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -109,9 +109,11 @@ async def _check_head(store: Store, scope: Scope, row: ThreadRow, walk: _Walk) -
     if walk.state is not None and encode(head.state) != encode(walk.state):
         walk.problems.append("the stored state is not what the log folds to")
     for log, size in head.counters.logs.items():
-        window = await store.read(scope, _counted(row, log))
-        if window != size.length:
-            walk.problems.append(f"log {log!r} has {window} visible items, but the head says {size.length}")
+        length, beyond = await store.read(scope, _counted(row, log, size))
+        if length != size.length:
+            walk.problems.append(f"log {log!r} has {length} visible items, but the head says {size.length}")
+        if beyond:
+            walk.problems.append(f"log {log!r} goes on after the last changeset, so one is missing")
 
 
 def _end_hash(row: ThreadRow, walk: _Walk) -> bytes:
@@ -122,8 +124,9 @@ def _end_hash(row: ThreadRow, walk: _Walk) -> bytes:
     return walk.hash
 
 
-def _counted(row: ThreadRow, log: str) -> Asking[int]:
-    from holdfast.core.values import ItemQuery
-
+def _counted(row: ThreadRow, log: str, size: LogSize) -> Asking[tuple[int, bool]]:
+    """How many items of a log are visible, and whether it goes on after its end."""
     window = yield from reading.read_window(row, ItemQuery(log=log))
-    return len(window) + len(window.broken)
+    end, last = places.at(size.end + 1) - 1, reading.END_OF_LOG
+    beyond = yield from ask(AskItems(row.key, log, end, last, last, 1, backwards=False))
+    return len(window) + len(window.broken), bool(beyond)

@@ -273,7 +273,7 @@ def forged(lines: list[bytes]) -> list[bytes]:
     step["envelope"]["items"] = [["history", 1 << 40, 1]]
     reader = archive._Partial(msgspec.convert(opening, archive.Opening), 2)
     line = msgspec.json.decode(encode_line(step), type=archive.Step)
-    items = [archive._item_of(entry, 1) for entry in line.items]
+    items = [archive._item_of(entry, 1, line.time) for entry in line.items]
     closing["hash"] = step["hash"] = chain.link(reader._hash, archive._change_of(line), items).hex()
     altered = encode_line(step)
     reader.digest.update(lines[1] + altered)

@@ -1,5 +1,8 @@
 """What the store in memory holds."""
 
+from bisect import insort
+from collections.abc import Iterable
+
 import msgspec
 
 from holdfast.core.rows import (
@@ -22,6 +25,7 @@ class Rows:
         self.deleted = False
         self.changesets: dict[int, ChangesetRow] = {}
         self.items: dict[tuple[str, int], ItemRow] = {}
+        self.order: dict[str, list[int]] = {}
         self.cuts: list[CutRow] = []
         self.anchors: dict[int, bytes] = {}
         self.keys: dict[str, KeyRow] = {}
@@ -31,17 +35,22 @@ class Rows:
     def write(self, step: Advance) -> None:
         """Add the rows of one changeset."""
         self.changesets[step.change.version] = step.change
-        self.items |= {(item.log, item.place): item for item in step.items}
+        self._add_items(step.items)
         self.cuts += step.cuts
         if step.anchor is not None:
             self.anchors[step.change.version] = step.anchor
         if step.name is not None:
             self.keys[step.name] = KeyRow(step.change.version, step.fingerprint or b"")
 
+    def _add_items(self, items: Iterable[ItemRow]) -> None:
+        for item in items:
+            self.items[item.log, item.place] = item
+            insort(self.order.setdefault(item.log, []), item.place)
+
     def copy(self, source: "Rows", upto: int) -> None:
         """Take over another's rows up to a version."""
         self.changesets |= {v: row for v, row in source.changesets.items() if v <= upto}
-        self.items |= {at: row for at, row in source.items.items() if row.version <= upto}
+        self._add_items(row for row in source.items.values() if row.version <= upto)
         self.cuts += [cut for cut in source.cuts if cut.version <= upto]
         self.anchors |= {v: state for v, state in source.anchors.items() if v <= upto}
 

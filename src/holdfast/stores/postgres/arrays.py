@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from struct import Struct
 from typing import Any
+from uuid import UUID
 
 from psycopg import AsyncConnection
 from psycopg.abc import Buffer
@@ -13,6 +14,7 @@ _HEADER = Struct("!iiIii")
 _LENGTH = Struct("!i").pack
 _INTEGER = Struct("!iq").pack
 _NULL = _LENGTH(-1)
+_SIXTEEN = _LENGTH(16)
 _EMPTY = Struct("!iiI").pack
 
 
@@ -30,6 +32,12 @@ class Texts(tuple[str | None, ...]):
 
 class Blobs(tuple[bytes | None, ...]):
     """A ``bytea[]``."""
+
+    __slots__ = ()
+
+
+class Keys(tuple[UUID, ...]):
+    """A ``uuid[]``."""
 
     __slots__ = ()
 
@@ -75,8 +83,20 @@ class BlobsDumper(Dumper):
         return packed(17, [_NULL if b is None else _LENGTH(len(b)) + b for b in obj], len(obj))
 
 
+class KeysDumper(Dumper):
+    """Packs a ``uuid[]``."""
+
+    format = Format.BINARY
+    oid = 2951
+
+    def dump(self, obj: Any) -> Buffer | None:
+        """The array's bytes."""
+        return packed(2950, [_SIXTEEN + value.bytes for value in obj], len(obj))
+
+
 def teach(connection: AsyncConnection[Any]) -> None:
     """Let a connection take our arrays."""
     connection.adapters.register_dumper(Integers, IntegersDumper)
     connection.adapters.register_dumper(Texts, TextsDumper)
     connection.adapters.register_dumper(Blobs, BlobsDumper)
+    connection.adapters.register_dumper(Keys, KeysDumper)

@@ -28,7 +28,7 @@ from holdfast.core.rows import (
 from holdfast.core.text import words
 from holdfast.core.values import Job
 from holdfast.stores.postgres.answers import LONGEST_WORD, Values, word
-from holdfast.stores.postgres.arrays import Blobs, Integers, Texts
+from holdfast.stores.postgres.arrays import Blobs, Integers, Keys, Texts
 
 MOST_WORD_BYTES = 800_000
 """PostgreSQL's index takes a megabyte of words for one text; what goes beyond cannot be found by its words."""
@@ -87,32 +87,42 @@ def _about(row: ThreadRow) -> bytes | None:
 
 
 def _advance(effect: Advance) -> _Calls:
-    change, items = effect.change, effect.items
-    return [
-        Call(
-            "advance",
-            (
-                effect.before.key,
-                effect.before.hash,
-                Int8(change.version),
-                Int8(change.time),
-                change.hash,
-                _encode(change.counters),
-                _about(effect.after),
-                change.envelope,
-                change.content,
-                change.salt,
-                *(_items(items) if items else _NO_ITEMS),
-                _cuts(effect.cuts) if effect.cuts else None,
-                effect.anchor,
-                effect.name,
-                effect.fingerprint,
-            ),
-        )
-    ]
+    return [Call("advance", append_values([effect]))]
 
 
-_NO_ITEMS = (None,) * 6
+def append_values(steps: Sequence[Advance]) -> Values:
+    """The values that append some changesets, of a thread each."""
+    changes = [step.change for step in steps]
+    items = [(number, item) for number, step in enumerate(steps, start=1) for item in step.items]
+    return (
+        Keys([step.before.key for step in steps]),
+        Blobs([step.before.hash for step in steps]),
+        Integers([change.version for change in changes]),
+        Integers([change.time for change in changes]),
+        Blobs([change.hash for change in changes]),
+        Blobs([_encode(change.counters) for change in changes]),
+        Blobs([_about(step.after) for step in steps]),
+        Blobs([change.envelope for change in changes]),
+        Blobs([change.content for change in changes]),
+        Blobs([change.salt for change in changes]),
+        *_rarely(steps),
+        Integers([number for number, _ in items]),
+        *_items([item for _, item in items]),
+    )
+
+
+def _rarely(steps: Sequence[Advance]) -> Values:
+    """What few changesets have: anchors, idempotency keys and cuts."""
+    anchored = any(step.anchor is not None for step in steps)
+    named = any(step.name is not None for step in steps)
+    return (
+        Blobs([step.anchor for step in steps]) if anchored else None,
+        Texts([step.name for step in steps]) if named else None,
+        Blobs([step.fingerprint for step in steps]) if named else None,
+        Texts([_cuts(step.cuts) if step.cuts else None for step in steps])
+        if any(step.cuts for step in steps)
+        else None,
+    )
 
 
 def _items(items: Sequence[ItemRow]) -> Values:

@@ -1,8 +1,5 @@
 """The one place where what psycopg raises becomes what Holdfast raises."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
@@ -40,15 +37,6 @@ class Gone(Exception):
 
 class StaleEffect(Exception):
     """What a call assumed is no longer so. Answered by the store; never seen outside."""
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Raise what Holdfast raises, or one of the above, in place of what psycopg raises."""
-    try:
-        yield
-    except (psycopg.Error, PoolClosed, PoolTimeout, TooManyRequests) as error:
-        raise translation(error) from error
 
 
 def translation(error: Exception) -> Exception:

@@ -78,11 +78,18 @@ SELECT holdfast.held(holdfast.add_thread(
 ), %b::boolean, 'add_thread')
 
 -- name: advance
-SELECT holdfast.held(holdfast.append(
-    %b::text, %b::text, %b::uuid, %b::bytea, %b::bigint, %b::bigint, %b::bytea, %b::bytea, %b::bytea, %b::bytea,
-    %b::bytea, %b::bytea, %b::text[], %b::bigint[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[],
-    %b::text::jsonb, %b::bytea, %b::text, %b::bytea
-), %b::boolean, 'advance')
+SELECT holdfast.held((holdfast.append(
+    %b::text, %b::text, %b::uuid[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[],
+    %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[], %b::bytea[], %b::text[]::jsonb[],
+    %b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[]
+))[1], %b::boolean, 'advance')
+
+-- name: append
+SELECT holdfast.append(
+    %b::text, %b::text, %b::uuid[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[],
+    %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[], %b::bytea[], %b::text[]::jsonb[],
+    %b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[]
+)
 
 -- name: restore_changesets
 SELECT holdfast.held(holdfast.restore_changesets(
@@ -163,6 +170,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('holdfast.migrate', 0))
 
 -- name: about_server
 SELECT current_setting('server_version') AS server,
+       (SELECT schema FROM holdfast.meta) AS schema,
        session_user::text AS role,
        (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = session_user) AS bypasses,
        greatest(0, (SELECT reltuples FROM pg_class WHERE oid = 'holdfast.threads'::regclass))::bigint AS threads,

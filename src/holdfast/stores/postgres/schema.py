@@ -5,13 +5,12 @@ from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
-from psycopg.abc import Query
 
 from holdfast.core.errors import HoldfastError, NotMigrated, StoreUnavailable
 from holdfast.core.migrations import numbered, pending
 from holdfast.core.queries import parse_queries
 from holdfast.stores.postgres.address import parse
-from holdfast.stores.postgres.errors import STORE, ConnectionLost, said, translation
+from holdfast.stores.postgres.errors import STORE, said, translation
 
 _here = resources.files("holdfast.stores.postgres")
 QUERIES = {
@@ -54,7 +53,7 @@ async def migrate_over(connection: AsyncConnection[Any]) -> list[int]:
                 return done
             number, text = next(iter(left.items()))
             try:
-                await connection.execute(_trusted(text))
+                await connection.execute(text.encode())
                 await connection.execute(QUERIES["set_schema"], (number,))
             except psycopg.errors.InsufficientPrivilege as error:
                 raise NotMigrated(store=STORE, found=found, known=NEWEST) from error
@@ -70,15 +69,17 @@ async def schema_of(connection: AsyncConnection[Any]) -> int:
     return int(row[0]) if row else 0
 
 
-def _trusted(text: str) -> Query:
-    """A migration, which is part of this package."""
-    return text.encode()
+async def ensure_schema(conninfo: str) -> None:
+    """Bring the schema up to date, or find out why that cannot be."""
+    try:
+        connection = await AsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
+        async with connection:
+            if pending(await schema_of(connection), MIGRATIONS, STORE):
+                await migrate_over(connection)
+    except psycopg.Error as error:
+        raise _refused(error) from error
 
 
 def _refused(error: psycopg.Error) -> HoldfastError:
     known = translation(error)
-    if isinstance(known, HoldfastError):
-        return known
-    if isinstance(known, ConnectionLost):
-        return StoreUnavailable(problem=str(known))
-    return StoreUnavailable(problem=said(error))
+    return known if isinstance(known, HoldfastError) else StoreUnavailable(problem=said(error))

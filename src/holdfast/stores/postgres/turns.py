@@ -1,8 +1,7 @@
 """Taking turns: tasks of one process that write to one thread go one after another."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 
 
 class Turns:
@@ -15,20 +14,23 @@ class Turns:
     def __init__(self) -> None:
         self._queues: dict[tuple[str, str], list[asyncio.Future[None]]] = {}
 
-    @asynccontextmanager
-    async def of(self, tenant: str, threads: Iterable[str]) -> AsyncIterator[bool]:
-        """Hold some threads, which were perhaps waited for (then true)."""
-        keys = sorted((tenant, thread) for thread in threads)
-        held: list[tuple[str, str]] = []
+    async def take(self, tenant: str, threads: Iterable[str]) -> bool:
+        """Hold some threads until they are given back; whether somebody else had to be waited for."""
+        held: list[str] = []
         waited = False
         try:
-            for key in keys:
-                waited = await self._take(key) or waited
-                held.append(key)
-            yield waited
-        finally:
-            for key in held:
-                self._give(key)
+            for thread in sorted(threads):
+                waited = await self._take((tenant, thread)) or waited
+                held.append(thread)
+        except asyncio.CancelledError:
+            self.give(tenant, held)
+            raise
+        return waited
+
+    def give(self, tenant: str, threads: Iterable[str]) -> None:
+        """Pass threads on to the next in line, or let them go."""
+        for thread in threads:
+            self._give((tenant, thread))
 
     async def _take(self, key: tuple[str, str]) -> bool:
         queue = self._queues.get(key)
@@ -40,15 +42,14 @@ class Turns:
         try:
             await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self._give(key)  # it was our turn just as we were cancelled
-            else:
+            if waiter.cancelled():
                 queue.remove(waiter)
+            else:
+                self._give(key)  # it was our turn just as we were cancelled
             raise
         return True
 
     def _give(self, key: tuple[str, str]) -> None:
-        """Pass a thread on to the next in line, or let it go."""
         queue = self._queues[key]
         while queue:
             waiter = queue.pop(0)

@@ -92,9 +92,16 @@ class Answers:
         )
         return [
             ItemRow(
-                log=question.log, place=place, version=version, meta=meta, body=body, salt=salt, erased=erased
+                log=question.log,
+                place=place,
+                version=version,
+                time=time,
+                meta=meta,
+                body=body,
+                salt=salt,
+                erased=erased,
             )
-            for place, version, meta, body, salt, erased in rows
+            for place, version, time, meta, body, salt, erased in rows
         ]
 
     def _cuts(self, question: AskCuts) -> list[CutRow]:
@@ -114,10 +121,18 @@ class Answers:
     def _named(self, question: AskNamed) -> list[ItemRow]:
         return [
             ItemRow(
-                log=log, place=place, version=version, meta=meta, body=body, salt=salt, erased=erased, id=id
+                log=log,
+                place=place,
+                version=version,
+                time=time,
+                meta=meta,
+                body=body,
+                salt=salt,
+                erased=erased,
+                id=id,
             )
             for id in question.ids
-            for log, place, version, meta, body, salt, erased in self._rows(
+            for log, place, version, time, meta, body, salt, erased in self._rows(
                 "named", key=question.key, id=id, upto=question.upto
             )
         ]

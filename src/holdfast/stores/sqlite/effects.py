@@ -170,6 +170,7 @@ class Effects:
             (
                 (log_key(self._connection, key, item.log) << 32) + item.place,
                 item.version,
+                item.time,
                 item.meta,
                 item.body,
                 item.salt,

@@ -23,7 +23,7 @@ ORDER BY at
 LIMIT :limit;
 
 -- name: items
-SELECT at & 0xFFFFFFFF, version, meta, body, salt, erased
+SELECT at & 0xFFFFFFFF, version, time, meta, body, salt, erased
 FROM items
 WHERE at > ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :above
     AND at < ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :below
@@ -33,7 +33,7 @@ ORDER BY at
 LIMIT :limit;
 
 -- name: items_backwards
-SELECT at & 0xFFFFFFFF, version, meta, body, salt, erased
+SELECT at & 0xFFFFFFFF, version, time, meta, body, salt, erased
 FROM items
 WHERE at > ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :above
     AND at < ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :below
@@ -50,7 +50,7 @@ WHERE log = (SELECT key FROM logs WHERE thread = :key AND name = :log)
     AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
 
 -- name: named
-SELECT logs.name, items.at & 0xFFFFFFFF, items.version, items.meta, items.body, items.salt, items.erased
+SELECT logs.name, items.at & 0xFFFFFFFF, items.version, items.time, items.meta, items.body, items.salt, items.erased
 FROM names
 JOIN logs ON logs.key = names.log
 JOIN items ON items.at = (names.log << 32) + names.place
@@ -197,12 +197,12 @@ INSERT INTO changesets (at, time, envelope, content, salt, hash, counters, erase
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: add_item
-INSERT INTO items (at, version, meta, body, salt, erased)
-VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO items (at, version, time, meta, body, salt, erased)
+VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: add_four_items
-INSERT INTO items (at, version, meta, body, salt, erased)
-VALUES (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?);
+INSERT INTO items (at, version, time, meta, body, salt, erased)
+VALUES (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?);
 
 -- name: log
 SELECT key
@@ -247,8 +247,8 @@ WHERE at > (:source << 32) AND at <= (:source << 32) + :upto
     AND EXISTS (SELECT 1 FROM threads WHERE key = :source AND tenant = :tenant AND (:user IS NULL OR owner = :user));
 
 -- name: copy_items
-INSERT INTO items (at, version, meta, body, salt, erased, key_id, nonce)
-SELECT items.at - (:log << 32) + (:new_log << 32), items.version, meta, body, salt, erased, key_id, nonce
+INSERT INTO items (at, version, time, meta, body, salt, erased, key_id, nonce)
+SELECT items.at - (:log << 32) + (:new_log << 32), items.version, items.time, meta, body, salt, erased, key_id, nonce
 FROM items
 WHERE items.at > (:log << 32) AND items.at < ((:log + 1) << 32) AND items.version <= :upto
     AND EXISTS (SELECT 1 FROM threads WHERE key = :source AND tenant = :tenant AND (:user IS NULL OR owner = :user));

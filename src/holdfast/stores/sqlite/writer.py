@@ -5,7 +5,8 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from types import TracebackType
+from typing import Any, Self, TypeAlias
 
 import apsw
 
@@ -13,7 +14,7 @@ from holdfast.core.errors import HoldfastError, StorageError, StoreClosed
 from holdfast.core.heads import Heads
 from holdfast.core.owners import obstacle
 from holdfast.core.planning import Known, Plan, Setting
-from holdfast.core.rows import Asking, Stale, answered
+from holdfast.core.rows import Advance, Asking, Effect, Stale, answered
 from holdfast.core.values import Scope
 from holdfast.stores.sqlite.answers import Answers
 from holdfast.stores.sqlite.connection import QUERIES, rows_of
@@ -177,25 +178,31 @@ class Writer:
         """Apply one commit; what it refuses is its own outcome, not the group's."""
         if request.withdrawn:
             return StorageError(store=self._store, problem="the commit was withdrawn before it began")
-        plan: Plan | None = None
+        stale: Sequence[Effect] = ()
         for fresh in (False, True):
-            try:
-                plan = answered(
-                    request.planning(self._setting(request.scope, fresh=fresh)),
-                    Answers(self._connection, request.scope),
-                )
-                if self._applied(request, plan):
-                    return plan
-            except HoldfastError as error:
-                if fresh:  # what was remembered may be out of date; only what is read now counts
-                    return error
-        return obstacle(plan.effects if plan else ())
+            planned = self._plan(request, fresh=fresh)
+            if isinstance(planned, Plan):
+                if self._applied(request, planned):
+                    return planned
+                stale = planned.effects
+            elif fresh:  # what was remembered may be out of date; only what is read now counts
+                return planned
+        return obstacle(stale)
+
+    def _plan(self, request: Request, *, fresh: bool) -> Outcome:
+        """The plan, or why there is none."""
+        with _Caught() as caught:
+            setting = self._setting(request.scope, fresh=fresh)
+            return answered(request.planning(setting), Answers(self._connection, request.scope))
+        if isinstance(caught.error, apsw.Error):
+            raise caught.error
+        return caught.error
 
     def _applied(self, request: Request, plan: Plan) -> bool:
         """Apply a plan, if what it assumes is so."""
         effects = Effects(self._connection, request.scope, self._logs)
         try:
-            if len(plan.effects) == 1 and not _may_fail_late(plan):
+            if _fails_first(plan.effects):
                 effects.apply(plan.effects)
             else:
                 self._guarded(effects, plan)
@@ -237,9 +244,26 @@ class Writer:
         return int(rows[0][0]) if rows else 1
 
 
-def _may_fail_late(plan: Plan) -> bool:
-    """Whether the only effect may turn out stale after it has written something."""
-    return getattr(plan.effects[0], "name", None) is not None
+class _Caught:
+    """Takes whatever a planning raises: it belongs to whoever asked, and must not end the writer."""
+
+    error: Exception
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, Exception):
+            self.error = error
+            return True
+        return False
+
+
+def _fails_first(effects: Sequence[Effect]) -> bool:
+    """Whether effects that turn out stale do so before anything is written."""
+    return len(effects) == 1 and isinstance(effects[0], Advance) and effects[0].name is None
 
 
 def _deliver(answers: list[tuple[Request, Any]]) -> None:

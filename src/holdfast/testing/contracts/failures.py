@@ -123,7 +123,7 @@ class FailureContract(Given):
     async def test_a_store_says_that_it_is_healthy(self, store: Store) -> None:
         report = await store.report()
 
-        assert (report.healthy, report.problems) == (True, ())
+        assert (report.healthy, report.store) == (True, store.name)
 
     @pytest.mark.promise("S-04")
     async def test_a_planning_that_breaks_changes_nothing(self, store: Store, thread: Thread) -> None:

@@ -174,7 +174,7 @@ BAD: Final[dict[str, tuple[Write, type[HoldfastError]]]] = {
     "stale put": (Put(record=Record(kind="k", id="other", body=1), expect=4), RevisionConflict),
     "stale drop": (Drop(kind="k", id="other", expect=4), RevisionConflict),
     "missing requirement": (Require(kind="k", id="other", expect=1), RevisionConflict),
-    "lost claim": (Finish(job="work", token="nobody's"), ClaimLost),
+    "lost claim": (Finish(job="held", token="nobody's"), ClaimLost),
     "finished job": (Finish(job="no such job", token="nobody's"), ClaimLost),
 }
 
@@ -186,7 +186,9 @@ class CommitContract(Given):
         """What the writes of these tests stand on; the job they finish."""
         for id in ("old", "gone", "held"):
             await db.records.put(Record(kind="k", id=id, body=id))
-        await db.jobs.enqueue(Job(id="work", kind="work"))
+        for id in ("held", "work"):
+            await db.jobs.enqueue(Job(id=id, kind=id))
+        await db.jobs.claim(["held"])
         return (await db.jobs.claim(["work"]))[0]
 
     async def seen(self, db: Database) -> tuple[object, ...]:
@@ -211,7 +213,7 @@ class CommitContract(Given):
             ["Hi"],
             {"n": 1},
             [("held", "held", 1), ("new", 1, 1), ("old", 2, 2)],
-            [("later", "waiting")],
+            [("held", "running"), ("later", "waiting")],
         )
 
     @pytest.mark.promise("T-14")

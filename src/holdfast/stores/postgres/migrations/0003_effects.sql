@@ -40,52 +40,69 @@ BEGIN
     RETURN true;
 END $$;
 
--- One changeset. The update of the thread's row is both the check and the lock; everything else follows it.
+-- Some changesets, of a thread each. The update of a thread's row is both the check and the lock; threads come
+-- in order of their keys, so that two callers never wait for each other. What is true was appended.
 CREATE FUNCTION holdfast.append(
-    p_tenant text, p_user text, p_key uuid, p_before bytea, p_version bigint, p_time bigint, p_hash bytea,
-    p_counters bytea, p_about bytea, p_envelope bytea, p_content bytea, p_salt bytea,
-    p_logs text[], p_places bigint[], p_ids text[], p_metas bytea[], p_bodies bytea[], p_salts bytea[],
-    p_cuts jsonb, p_anchor bytea, p_name text, p_fingerprint bytea
-) RETURNS boolean LANGUAGE plpgsql AS $$
+    p_tenant text, p_user text, p_keys uuid[], p_befores bytea[], p_versions bigint[], p_times bigint[],
+    p_hashes bytea[], p_counters bytea[], p_abouts bytea[], p_envelopes bytea[], p_contents bytea[],
+    p_salts bytea[], p_anchors bytea[], p_names text[], p_fingerprints bytea[], p_cuts jsonb[],
+    p_item_changes bigint[], p_item_logs text[], p_item_places bigint[], p_item_ids text[],
+    p_item_metas bytea[], p_item_bodies bytea[], p_item_salts bytea[]
+) RETURNS boolean[] LANGUAGE plpgsql AS $$
 DECLARE
     v_owner text;
+    v_owners text[] := array_fill(NULL::text, ARRAY[cardinality(p_keys)]);
+    v_done boolean[] := array_fill(false, ARRAY[cardinality(p_keys)]);
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
-    IF p_name IS NOT NULL THEN
-        PERFORM FROM holdfast.keys k WHERE k.tenant = p_tenant AND k.key = p_key AND k.name = p_name;
-        IF FOUND THEN
-            RETURN false;
+    FOR n IN 1 .. cardinality(p_keys) LOOP
+        IF p_names[n] IS NOT NULL THEN
+            PERFORM FROM holdfast.keys k
+                WHERE k.tenant = p_tenant AND k.key = p_keys[n] AND k.name = p_names[n];
+            CONTINUE WHEN FOUND;
         END IF;
-    END IF;
-    UPDATE holdfast.threads t
-        SET version = p_version, updated = p_time, hash = p_hash, counters = p_counters, about = p_about
-        WHERE t.tenant = p_tenant AND t.key = p_key AND t.hash = p_before AND NOT t.deleted
-        RETURNING t.owner INTO v_owner;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
+        UPDATE holdfast.threads t
+            SET version = p_versions[n], updated = p_times[n], hash = p_hashes[n], counters = p_counters[n],
+                about = p_abouts[n]
+            WHERE t.tenant = p_tenant AND t.key = p_keys[n] AND t.hash = p_befores[n] AND NOT t.deleted
+            RETURNING t.owner INTO v_owner;
+        CONTINUE WHEN NOT FOUND;
+        v_done[n] := true;
+        v_owners[n] := v_owner;
+        IF p_cuts[n] IS NOT NULL THEN
+            PERFORM holdfast.add_cuts(p_tenant, p_keys[n], v_owner, p_cuts[n]);
+        END IF;
+    END LOOP;
     INSERT INTO holdfast.changesets (tenant, key, version, owner, time, envelope, content, salt, hash, counters)
-        VALUES (p_tenant, p_key, p_version, v_owner, p_time, p_envelope, p_content, p_salt, p_hash, p_counters);
-    IF p_places IS NOT NULL THEN
-        INSERT INTO holdfast.items (tenant, key, log, place, version, id, owner, meta, body, salt)
-            SELECT p_tenant, p_key, i.log, i.place, p_version, i.id, v_owner, i.meta, i.body, i.salt
-            FROM unnest(p_logs, p_places, p_ids, p_metas, p_bodies, p_salts)
-                AS i (log, place, id, meta, body, salt);
-    END IF;
-    IF p_cuts IS NOT NULL THEN
-        PERFORM holdfast.add_cuts(p_tenant, p_key, v_owner, p_cuts);
-    END IF;
-    IF p_anchor IS NOT NULL THEN
+        SELECT p_tenant, c.key, c.version, c.owner, c.time, c.envelope, c.content, c.salt, c.hash, c.counters
+        FROM unnest(p_keys, p_versions, v_owners, v_done, p_times, p_envelopes, p_contents, p_salts, p_hashes,
+                    p_counters)
+            AS c (key, version, owner, done, time, envelope, content, salt, hash, counters)
+        WHERE c.done;
+    INSERT INTO holdfast.items (tenant, key, log, place, version, id, owner, meta, body, salt)
+        SELECT p_tenant, p_keys[i.n], i.log, i.place, p_versions[i.n], i.id, v_owners[i.n], i.meta, i.body, i.salt
+        FROM unnest(p_item_changes, p_item_logs, p_item_places, p_item_ids, p_item_metas, p_item_bodies,
+                    p_item_salts)
+            AS i (n, log, place, id, meta, body, salt)
+        WHERE v_done[i.n];
+    IF p_anchors IS NOT NULL THEN
         INSERT INTO holdfast.anchors (tenant, key, version, owner, state)
-            VALUES (p_tenant, p_key, p_version, v_owner, p_anchor);
+            SELECT p_tenant, a.key, a.version, a.owner, a.state
+            FROM unnest(p_keys, p_versions, v_owners, v_done, p_anchors) AS a (key, version, owner, done, state)
+            WHERE a.done AND a.state IS NOT NULL;
     END IF;
-    IF p_name IS NOT NULL THEN
+    IF p_names IS NOT NULL THEN
         INSERT INTO holdfast.keys (tenant, key, name, owner, version, fingerprint)
-            VALUES (p_tenant, p_key, p_name, v_owner, p_version, p_fingerprint);
+            SELECT p_tenant, k.key, k.name, k.owner, k.version, k.fingerprint
+            FROM unnest(p_keys, p_names, v_owners, v_done, p_versions, p_fingerprints)
+                AS k (key, name, owner, done, version, fingerprint)
+            WHERE k.done AND k.name IS NOT NULL;
     END IF;
     INSERT INTO holdfast.pending (tenant, key, owner, indexed)
-        VALUES (p_tenant, p_key, v_owner, p_version - 1) ON CONFLICT DO NOTHING;
-    RETURN true;
+        SELECT p_tenant, p.key, p.owner, p.version - 1
+        FROM unnest(p_keys, p_versions, v_owners, v_done) AS p (key, version, owner, done)
+        WHERE p.done ON CONFLICT DO NOTHING;
+    RETURN v_done;
 END $$;
 
 -- Cuts come as [log, first, last, version, count] each.

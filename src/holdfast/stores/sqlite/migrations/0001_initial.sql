@@ -57,6 +57,7 @@ CREATE TABLE items (
     row INTEGER PRIMARY KEY,
     at INTEGER NOT NULL UNIQUE, -- log << 32 | place
     version INTEGER NOT NULL,
+    time INTEGER NOT NULL,
     meta BLOB NOT NULL,
     body BLOB,
     salt BLOB,

@@ -1,0 +1,17 @@
+"""The example of the README: one turn on a thread that is there again when the program is run again."""
+
+import asyncio
+
+import holdfast as hf
+
+
+async def main() -> None:
+    async with hf.open("sqlite:///agent.db") as db:
+        thread = await db.create("alice-1", owner="alice", exist_ok=True)
+        turn = [hf.user("Hi, I am Alice."), hf.assistant("Hello, Alice!")]
+        done = await thread.append(items=turn, patches=[hf.increment(["turns"])])
+        print("now:", done.version, await thread.state())
+        print("before:", done.version - 1, await thread.state(at=done.version - 1))
+
+
+asyncio.run(main())

@@ -1,0 +1,97 @@
+"""Appends on their way to the server: what waits at the same moment goes together, in one transaction."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from holdfast.core.rows import Advance
+from holdfast.core.values import Scope
+
+MOST_TOGETHER = 32
+MOST_BYTES = 1 << 20
+
+Send: TypeAlias = Callable[[Scope, Sequence[Advance]], Awaitable[list[bool]]]
+_Seat: TypeAlias = tuple[Advance, asyncio.Future[bool]]
+
+
+class Flights:
+    """A few flights at a time. One that finds a free one leaves at once; the others wait for the next.
+
+    Those who fly together share tenant and user. Each is told whether its thread was where it should be; if
+    the transaction fails for another reason, they go again one by one, so that none suffers for another.
+    """
+
+    def __init__(self, send: Send, most: int) -> None:
+        self._send = send
+        self._most = most
+        self._flying = 0
+        self._waiting: dict[tuple[str, str | None], list[_Seat]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def append(self, scope: Scope, step: Advance) -> bool:
+        """Whether the changeset was appended; if not, the thread has moved on, or the key was used."""
+        if self._flying < self._most:
+            self._flying += 1
+            try:
+                return (await self._send(scope, [step]))[0]
+            finally:
+                self._land()
+        seat = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault((scope.tenant, scope.user), []).append((step, seat))
+        return await seat
+
+    def _land(self) -> None:
+        """Make room, and let those who wait take off."""
+        self._flying -= 1
+        while self._waiting and self._flying < self._most:
+            (tenant, user), queue = next(iter(self._waiting.items()))
+            del self._waiting[tenant, user]
+            seats, left = _boarded(queue)
+            if left:
+                self._waiting[tenant, user] = left
+            if seats:
+                self._flying += 1
+                task = asyncio.create_task(self._fly(Scope(tenant=tenant, user=user), seats))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _fly(self, scope: Scope, seats: list[_Seat]) -> None:
+        try:
+            done = await self._send(scope, [step for step, _ in seats])
+        except asyncio.CancelledError:
+            for _, seat in seats:
+                seat.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001 - it is passed on to those who wait
+            await self._fly_alone(scope, seats, error)
+        else:
+            for (_, seat), appended in zip(seats, done, strict=True):
+                if not seat.done():
+                    seat.set_result(appended)
+        finally:
+            self._land()
+
+    async def _fly_alone(self, scope: Scope, seats: list[_Seat], error: Exception) -> None:
+        """After a failure of several, one by one; after that of one, it is told."""
+        if len(seats) > 1:
+            for seat in seats:
+                self._flying += 1
+                await self._fly(scope, [seat])
+        elif not seats[0][1].done():
+            seats[0][1].set_exception(error)
+
+
+def _boarded(queue: list[_Seat]) -> tuple[list[_Seat], list[_Seat]]:
+    """Who flies next, in order of their threads' keys, and who is left."""
+    seats: list[_Seat] = []
+    size = 0
+    at = 0
+    for at, (step, seat) in enumerate(queue):
+        if len(seats) == MOST_TOGETHER or size > MOST_BYTES:
+            break
+        if not seat.done():
+            seats.append((step, seat))
+            size += sum(len(item.body or b"") for item in step.items)
+    else:
+        at += 1
+    return sorted(seats, key=lambda taken: taken[0].before.key.int), queue[at:]

@@ -1,0 +1,36 @@
+"""The store in an SQLite file keeps the contract."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.ports import Store
+from holdfast.stores.sqlite.store import SqliteStore
+from holdfast.testing import Clock, Damage, Opening, StoreContract
+from tests.conformance.damage import SqliteDamage
+
+
+class TestSqliteStore(StoreContract):
+    store_name = "sqlite"
+
+    @pytest.fixture
+    def opening(self, tmp_path: Path) -> Opening:
+        @asynccontextmanager
+        async def opened(clock: Clock) -> AsyncIterator[Store]:
+            store = SqliteStore(str(tmp_path / "test.db"), clock=clock)
+            await store.start()
+            try:
+                yield store
+            finally:
+                await store.close()
+            assert not (tmp_path / "test.db-wal").exists(), "a connection was left open"
+
+        return opened
+
+    @pytest.fixture
+    def damage(self, tmp_path: Path) -> Damage:
+        return SqliteDamage(tmp_path / "test.db")
