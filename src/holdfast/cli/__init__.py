@@ -13,6 +13,9 @@ def main() -> None:
     except ImportError as error:
         missing = MissingExtra(extra="cli", package=error.name or "typer")
         sys.exit(f"error: {missing} ({missing.code})")
-    from holdfast.cli.app import run
+    try:
+        from holdfast.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+        sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

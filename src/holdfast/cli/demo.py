@@ -6,10 +6,10 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import msgspec
 import typer
@@ -25,7 +25,7 @@ from holdfast.core.values import Changeset
 from holdfast.opening import open as open_database
 from holdfast.threads.database import Database
 
-FEWEST, MOST = 0.15, 0.9
+FEWEST, MOST, LONGEST = 0.15, 0.9, 60
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -136,47 +136,47 @@ async def _killed_again_and_again(call: Call, file: Path, rounds: int) -> list[A
 
 
 async def _one_life(file: Path, first: int, seconds: float) -> list[Acknowledged]:
-    """What a child acknowledged between its first turn and its death."""
-    async with _child(file, first) as child:
-        said = [_heard(await _line(child))]
-        listening = asyncio.create_task(_listen(child))
-        await asyncio.sleep(seconds)
-        child.kill()
-        said += await listening
-        await child.wait()
+    """What a child acknowledged between its first turn and its death, some seconds later."""
+    said: list[Acknowledged] = []
+    begun = asyncio.Event()
+    with tempfile.TemporaryFile() as trouble:
+        child = await _child(file, first, trouble)
+        listening = asyncio.create_task(_listen(child, said, begun))
+        try:
+            await asyncio.wait_for(begun.wait(), LONGEST)
+            await asyncio.sleep(seconds if said else 0)
+        finally:
+            child.kill() if child.returncode is None else None
+            await listening
+            await child.wait()
+        if not said:
+            raise StorageError(store="The demo's child process", problem=_last_line(trouble))
     return said
 
 
-@asynccontextmanager
-async def _child(file: Path, first: int) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process of its own session, so that Ctrl-C reaches only us; we end it, whatever happens."""
-    child = await asyncio.create_subprocess_exec(
+async def _child(file: Path, first: int, trouble: BinaryIO) -> asyncio.subprocess.Process:
+    """A process in a session of its own, so that Ctrl-C reaches only us; we end it, whatever happens."""
+    return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "holdfast.cli.demo_child", str(file), str(first)),
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stderr=trouble,
         start_new_session=True,
     )
-    try:
-        yield child
-    finally:
-        if child.returncode is None:
-            child.kill()
-        await child.communicate()
 
 
-async def _line(child: asyncio.subprocess.Process) -> bytes:
+async def _listen(child: asyncio.subprocess.Process, said: list[Acknowledged], begun: asyncio.Event) -> None:
     assert child.stdout is not None
-    assert child.stderr is not None
-    line = await child.stdout.readline()
-    if not line:
-        problem = (await child.stderr.read()).decode(errors="replace").strip().rpartition("\n")[2]
-        raise StorageError(store="The demo's child process", problem=problem or "it ended without a word")
-    return line
+    async for line in child.stdout:
+        if line.endswith(b"\n"):
+            said.append(_heard(line))
+            begun.set()
+    begun.set()
 
 
-async def _listen(child: asyncio.subprocess.Process) -> list[Acknowledged]:
-    assert child.stdout is not None
-    return [_heard(line) async for line in child.stdout if line.endswith(b"\n")]
+def _last_line(trouble: BinaryIO) -> str:
+    trouble.seek(0)
+    lines = trouble.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it ended without a word")
 
 
 def _heard(line: bytes) -> Acknowledged:

@@ -26,7 +26,7 @@ from holdfast.core.rows import (
     ask,
 )
 from holdfast.core.stored import Run, changeset_of, content_of, envelope_of, item_of
-from holdfast.core.values import Broken, Changeset, Counters, Head, Item, ItemQuery, LogSize, Parent, Window
+from holdfast.core.values import Broken, Changeset, Counters, Head, Item, ItemQuery, Parent, Window
 
 BATCH = 256
 END_OF_LOG = 1 << 32
@@ -202,9 +202,9 @@ def _sources(thread: ThreadRow, version: int, log: str) -> Asking[tuple[list[Sou
         if key != thread.key or upto != thread.version:
             rows = yield from ask(AskChangesets(key, upto - 1, upto, 1))
             counters = rows[0].counters if rows else Counters()
-        size = counters.logs.get(log, LogSize())
-        cut = cut or size.cuts > 0
-        if size.end:
+        size = counters.logs.get(log)
+        if size is not None:
+            cut = cut or size.cuts > 0
             found.append(Source(key, upto, places.at(size.end + 1)))
     return found, cut
 
