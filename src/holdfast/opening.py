@@ -64,3 +64,34 @@ async def open_store(url: str, *, limits: Limits | None = None) -> Store:
             raise MissingExtra(extra="postgres", package="psycopg") from error
         return await PostgresStore.open(url, limits=limits)
     raise UnknownUrl(url=url)
+
+
+async def migrate_store(url: str) -> tuple[int, int]:
+    """Make the store at a URL, or bring its schema up to date; the number of the schema before and after.
+
+    Raises:
+        NotMigrated: The role may not change the schema.
+        NewerFormat: A newer release wrote it.
+    """
+    before = await _schema_at(url)
+    store = await open_store(url)
+    try:
+        return before, (await store.report()).format
+    finally:
+        await store.close()
+
+
+async def _schema_at(url: str) -> int:
+    """The number of the schema at a URL once it may be opened: SQLite's as it is, PostgreSQL's as it was."""
+    if url.startswith("sqlite:///"):
+        from holdfast.stores.sqlite.connection import schema_of_file
+
+        return schema_of_file(unquote(urlsplit(url).path[1:]))
+    if url.startswith("postgres"):
+        try:
+            from holdfast.stores.postgres.schema import NEWEST, migrate
+        except ImportError as error:
+            raise MissingExtra(extra="postgres", package="psycopg") from error
+        done = await migrate(url)
+        return done[0] - 1 if done else NEWEST
+    return 0

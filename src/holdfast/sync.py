@@ -201,6 +201,7 @@ class Database(_Front[AsyncDatabase]):
     threads = _blocking(AsyncDatabase.threads)
     commit = _blocking(AsyncDatabase.commit)
     search = _blocking(AsyncDatabase.search)
+    index = _blocking(AsyncDatabase.index)
     report = _blocking(AsyncDatabase.report)
 
     @property

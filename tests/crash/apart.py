@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+PATIENCE = 380
 
 # The server that forks has no threads and has imported what most children need, so a child takes milliseconds.
 _context = multiprocessing.get_context("forkserver")
@@ -70,7 +71,7 @@ class Apart(Generic[T]):
 def apart(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What some work comes to in a process of its own."""
     assert not kwargs
-    return Apart(work, *args).result()
+    return Apart(work, *args).result(PATIENCE)
 
 
 def _do(pipe: Connection, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -79,3 +80,8 @@ def _do(pipe: Connection, work: Callable[..., Any], args: tuple[Any, ...]) -> No
     except BaseException:  # noqa: BLE001 - it is told to whoever waits
         said = ("raised", traceback.format_exc())
     pipe.send(said)
+
+
+def pipe() -> tuple[Connection, Connection]:
+    """A pipe whose ends can be handed to other processes."""
+    return _context.Pipe()

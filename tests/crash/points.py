@@ -29,7 +29,7 @@ from holdfast.testing.disk import (
 from tests.crash.finding import Contents, found_at, missing
 from tests.crash.workload import FULL_ROUNDS, Fact, Workday
 
-CHECKPOINT_PAGES: Final = 250
+CHECKPOINT_PAGES: Final = 150
 FILE: Final = "agent.db"
 
 
@@ -108,7 +108,7 @@ def stop_everywhere(plan: Plan, directory: str) -> Findings:
     warnings.simplefilter("ignore", DeprecationWarning)  # about forking beside threads, which is on purpose
     findings, facts = Findings(), list[Fact]()
     opened: dict[bytes, Contents] = {}
-    for fact in _lines(lambda tell, wait: _work(plan, Path(directory), tell, wait)):
+    for fact in lines(lambda tell, wait: _work(plan, Path(directory), tell, wait)):
         match fact:
             case ["stopped", point, code]:
                 assert code == POWER_LOST, f"the copy stopped at point {point} ended with {code}"
@@ -173,7 +173,7 @@ def _tell_found(path: str, out: int) -> None:
     _write(out, msgspec.json.encode(contents))
 
 
-def _lines(work: Callable[[Callable[[list[Any]], None], Callable[[], None]], None]) -> Iterator[list[Any]]:
+def lines(work: Callable[[Callable[[list[Any]], None], Callable[[], None]], None]) -> Iterator[list[Any]]:
     """What a child process tells, line by line; it may wait until a line was dealt with."""
     go_out, go_in = os.pipe()
 

@@ -101,7 +101,9 @@ def stopped_for_good(point: int, directory: str) -> list[Fact]:
             disk = FaultyDisk("stopped")
             disk.arm(Fault("stop", at=point))
             day = Workday(str(Path(directory) / FILE), vfs=disk.name)
-            asyncio.run(day.spend(lambda fact: os.write(into, json.dumps(fact).encode() + b"\n"), FULL_ROUNDS))
+            asyncio.run(
+                day.spend(lambda fact: os.write(into, json.dumps(fact).encode() + b"\n"), FULL_ROUNDS)
+            )
         finally:
             os._exit(1)
     os.close(into)

@@ -6,7 +6,7 @@ address over a socket and wait for the answer; the owner stops it when the run e
 
 from __future__ import annotations
 
-import importlib.util
+import asyncio
 import json
 import os
 import shutil
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast.stores.postgres.schema import migrate
 from tests.support.postgres import PostgresAddress, PostgresServer, find_binaries, new_directory
 
 if TYPE_CHECKING:
@@ -31,11 +32,7 @@ LINGER_SECONDS = 3
 
 def prepare_template(url: str) -> None:
     """Bring the database that every test's database is copied from up to date."""
-    if importlib.util.find_spec("holdfast.stores") is None:
-        return
-    if importlib.util.find_spec("holdfast.stores.postgres") is None:
-        return
-    # The migrations are run here, once there are any.
+    asyncio.run(migrate(url))
 
 
 class SharedPostgres:

@@ -39,9 +39,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(help="Durable threads for AI agents: look at them, check them, move them, keep them.")(
-        _about
-    )
+    app.callback(help="Durable threads for AI agents.")(_about)
     for work in COMMANDS:
         entry, words, example = framed(work)
         app.command(work.__name__.rstrip("_"), help=words, epilog=example)(entry)

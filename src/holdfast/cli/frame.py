@@ -83,10 +83,13 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
             await store.close()
 
     @contextmanager
-    def progress(self, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """A bar on the error stream while something takes long, if a person is there to see it."""
+    def progress(
+        self, what: str, total: int | None, *, beside: Console | None = None
+    ) -> Iterator[Callable[[int], None]]:
+        """A bar while something takes long, if a person is there to see it; ``beside`` what is printed."""
+        console = beside or self.err
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, console=self.err, transient=True, disable=not self.err.is_terminal) as bar:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
             task = bar.add_task(what, total=total)
             yield lambda by: bar.advance(task, by)
 

@@ -26,13 +26,16 @@ BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", 
 
 async def verify(
     call: Call,
-    thread: Annotated[str | None, typer.Argument(metavar="[THREAD]", help="Only this thread.")] = None,
+    thread: Annotated[str | None, typer.Argument(metavar="THREAD", help="Only this thread.")] = None,
     heads: Annotated[
         Path | None,
         typer.Option("--heads", metavar="FILE", help="Heads kept outside, as --json writes them."),
     ] = None,
 ) -> Answer:
-    """Check that threads are whole, unaltered, and what their log folds to.
+    """Check that threads are whole and unaltered.
+
+    The hash chain is followed, every changeset replayed, and what was erased on purpose told apart from
+    what was altered. It ends with 1 if anything is wrong.
 
     Example: holdfast verify --heads heads.json
     """
@@ -47,12 +50,12 @@ async def verify(
 
 async def export(
     call: Call,
-    threads: Annotated[list[str] | None, typer.Argument(metavar="[THREAD...]", help="Only these.")] = None,
+    threads: Annotated[list[str] | None, typer.Argument(metavar="THREAD", help="Only these.")] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="- is standard output.")
     ] = "-",
 ) -> Answer:
-    """Write threads, with all of their past, to one archive of JSON lines.
+    """Write threads, with their past, to an archive.
 
     Example: holdfast export -o threads.jsonl
     """
@@ -76,7 +79,9 @@ async def import_(
         bool, typer.Option("--skip-existing", help="Leave threads alone that are there already.")
     ] = False,
 ) -> Answer:
-    """Take in the threads of an archive, each whole or not at all.
+    """Take in the threads of an archive.
+
+    Each is taken whole or not at all, with the same versions, times and hashes.
 
     Example: holdfast import threads.jsonl --db sqlite:///other.db
     """
@@ -90,14 +95,13 @@ async def import_(
 
 
 async def backup(call: Call, file: BackupFile) -> Answer:
-    """Copy the whole database to a new file, while others go on using it.
+    """Copy the whole database while others use it.
 
     Example: holdfast backup nightly.db
     """
+    before = await _heads(call) if call.file is None else []
     await copying.back_up(call, file)
-    copy = call if call.file is None else msgspec.structs.replace(call, url=url_of(str(file)))
-    async with copy.database() as db:
-        heads = await _heads(call, db)
+    heads = before or await _heads(msgspec.structs.replace(call, url=url_of(str(file))))
     shown = render.kept(f"Backed up to {file}: {file.stat().st_size:,} bytes.", heads)
     return Answer(value={"file": str(file), "threads": heads}, shown=shown)
 
@@ -108,7 +112,7 @@ async def restore(
     *,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> Answer:
-    """Check a backup and put it where --db says, which must be new.
+    """Check a backup and put it where --db says.
 
     Example: holdfast restore nightly.db --db sqlite:///restored.db
     """
@@ -172,11 +176,13 @@ def _hash_at(id: str, version: int) -> Asking[bytes]:
     return archive.end_hash(row, version, hash)
 
 
-async def _heads(call: Call, db: Database) -> list[Kept]:
+async def _heads(call: Call) -> list[Kept]:
+    """The heads of a database: of a copied file, or of a server just before it is dumped."""
     heads = []
-    for id in await every_thread(db):
-        row = await db.store.read(call.scope, reading.read_thread(id))
-        heads.append(Kept(thread=id, version=row.version, hash=row.hash.hex()))
+    async with call.database() as db:
+        for id in await every_thread(db):
+            row = await db.store.read(call.scope, reading.read_thread(id))
+            heads.append(Kept(thread=id, version=row.version, hash=row.hash.hex()))
     return heads
 
 

@@ -12,7 +12,6 @@ from holdfast.core.errors import StoreReadOnly
 from holdfast.core.ops import diff as ops_between
 from holdfast.core.values import HISTORY, Head, Item
 from holdfast.threads.database import Database
-from holdfast.threads.search import index_pending
 from holdfast.threads.thread import Thread
 
 ThreadId = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id.")]
@@ -46,7 +45,7 @@ async def show(
     everything: All = False,
     log: Annotated[str, typer.Option("--log", metavar="NAME", help="Which of its logs.")] = HISTORY,
 ) -> Answer:
-    """Show a thread: what it is, its state, and the newest items of a log.
+    """Show a thread: its state and its newest items.
 
     Example: holdfast show alice-s1 --at 12 --last 5
     """
@@ -80,7 +79,7 @@ async def diff(
         int | None, typer.Argument(metavar="W", help="A later version; the newest if absent.")
     ] = None,
 ) -> Answer:
-    """Show what differs between two versions of a thread, or between two threads.
+    """Compare two versions of a thread, or two threads.
 
     Digits are a version: V and W, or V and the newest. Anything else is another thread.
 
@@ -97,7 +96,7 @@ async def diff(
 
 async def search(
     call: Call,
-    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="All of them must be there.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="All of them must be there.")],
     owner: Annotated[str | None, typer.Option("--owner", help="Only threads of this owner.")] = None,
     limit: Limit = 20,
 ) -> Answer:
@@ -108,7 +107,7 @@ async def search(
     async with call.database() as db:
         # Where nothing can be written, what is indexed and the tail must do.
         with suppress(StoreReadOnly), call.progress("Indexing", None):
-            await index_pending(db.store, call.scope)
+            await db.index()
         found = await db.search(" ".join(words), owner=owner, limit=limit)
     return Answer(value={"found": found}, shown=render.hits(found))
 

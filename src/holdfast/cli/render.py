@@ -3,13 +3,13 @@
 import base64
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -118,14 +118,15 @@ def op_line(op: Op) -> str:
 
 
 def table(*columns: str, right: Sequence[str] = (), fold: Sequence[str] = ()) -> Table:
-    """An empty table; some columns flush right, some never shortened."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
+    """An empty table; some columns flush right, some folded and never cut."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for name in columns:
         made.add_column(
             name,
             justify="right" if name in right else "left",
             overflow="fold" if name in fold else "ellipsis",
             no_wrap=name not in fold,
+            min_width=12 if name in fold else len(name),
         )
     return made
 
@@ -219,30 +220,54 @@ def _entry(entry: Item | Broken) -> tuple[Text, Text]:
     return Text(clean(name), style=ROLES.get(entry.role, "bold")), Text(long)
 
 
+class Fitted:
+    """Something that looks different in a narrow and in a wide terminal."""
+
+    def __init__(self, shown: Callable[[int], RenderableType]) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._shown(options.max_width)
+
+
 def timeline(changes: Sequence[Changeset]) -> RenderableType:
     """Changesets, one line each."""
     if not changes:
         return Text("There are no changesets yet.")
-    by, run = any(c.author for c in changes), any(c.run_id for c in changes)
-    days = {when(change.time)[:10] for change in changes}
-    columns = [
-        "ver",
-        "time (UTC)" if len(days) > 1 else f"{days.pop()} UTC",
-        "reason",
-        *["author"] * by,
-        *["run"] * run,
-        "items",
-        "changes",
-        "hash",
-    ]
-    shown = table(*columns, right=("ver", "items"))
-    shown.columns[-2].ratio = 1
-    shown.expand = True
-    for change in changes:
-        time = when(change.time)[0 if columns[1] == "time (UTC)" else 11 :]
-        cells = [str(change.version), time, short(change.reason, 24)]
-        cells += [short(change.author or "", 16)] * by + [short(change.run_id or "", 12)] * run
-        shown.add_row(*map(Text, [*cells, _items(change), _changes(change), change.hash.hex()[:8]]))
+    return Fitted(lambda width: _timeline(changes, width))
+
+
+def _timeline(changes: Sequence[Changeset], width: int) -> Table:
+    """As many columns as there is room for; the last but one takes what the others leave."""
+    days = {when(change.time)[5:10] for change in changes}
+    clock = slice(0, 19) if len(days) > 1 else slice(11, 19)
+    word = 24 if width >= 110 else 13
+    columns = {
+        "ver": [str(change.version) for change in changes],
+        "time (UTC)" if len(days) > 1 else f"{min(days)} UTC": [
+            when(change.time)[clock] for change in changes
+        ],
+        "reason": [short(change.reason, word) for change in changes],
+    }
+    if width >= 70:
+        columns["author"] = [short(change.author or "", word - 3) for change in changes]
+        columns["run"] = [short(change.run_id or "", word - 3) for change in changes]
+    columns |= {"items": list(map(_items, changes)), "changes": list(map(_changes, changes))}
+    columns["hash"] = [change.hash.hex()[:8] for change in changes]
+    return _filled({name: cells for name, cells in columns.items() if any(cells) or name == "changes"})
+
+
+def _filled(columns: Mapping[str, Sequence[str]]) -> Table:
+    """A table in which only the column of changes is cut."""
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0), expand=True)
+    for name, cells in columns.items():
+        right: JustifyMethod = "right" if name in ("ver", "items") else "left"
+        if name == "changes":
+            shown.add_column(name, no_wrap=True, ratio=1)
+        else:
+            shown.add_column(name, no_wrap=True, justify=right, width=max(map(len, [name, *cells])))
+    for row in zip(*columns.values(), strict=True):
+        shown.add_row(*map(Text, row))
     return shown
 
 
@@ -255,9 +280,15 @@ def _changes(change: Changeset) -> str:
     """What a changeset does to the state: its named actions first, then its ops."""
     if change.erased:
         return "(erased)"
-    actions = [short(action, 40) for action in change.state_actions]
+    actions = [_action(action) for action in change.state_actions]
     replaced = ["state replaced"] if change.snapshot is not None else []
     return "; ".join([*actions, *replaced, *map(op_line, change.patches)])
+
+
+def _action(action: JSON) -> str:
+    if isinstance(action, dict) and isinstance(action.get("name"), str):
+        return f"{clean(action['name'])}({short(action.get('arguments', ''), 40)})"
+    return short(action, 40)
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -308,7 +339,7 @@ def hits(found: Sequence[Found]) -> RenderableType:
     """Where the words stand."""
     if not found:
         return Text("Nothing found.")
-    shown = table("thread", "ver", "text", right=("ver",), fold=("thread",))
+    shown = table("thread", "ver", "text", right=("ver",), fold=("thread", "text"))
     for hit in found:
         shown.add_row(*map(Text, (clean(hit.thread), str(hit.version), short(hit.text, 300))))
     return shown

@@ -14,6 +14,7 @@ from rich.text import Text
 from holdfast.cli import render
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.looking import At, ThreadId
+from holdfast.opening import migrate_store
 
 EXTRAS = {"postgres": "psycopg", "cli": "typer"}
 PACKAGES = ("holdfast", "msgspec", "apsw", "psycopg")
@@ -26,7 +27,9 @@ async def fork(
     new: Annotated[str, typer.Argument(metavar="NEW", help="The id of the new thread.")],
     at: At = None,
 ) -> Answer:
-    """Make a new thread that goes its own way from a version of another. Nothing is copied.
+    """Start a new thread from a version of another.
+
+    Nothing is copied, and neither sees what the other does from there on.
 
     Example: holdfast fork alice-s1 alice-s1-b --at 12
     """
@@ -37,22 +40,17 @@ async def fork(
 
 
 async def migrate(call: Call) -> Answer:
-    """Bring the database's schema up to date, and make the database if it is not there.
+    """Make the database, or bring its schema up to date.
 
     Example: holdfast migrate --db sqlite:///agent.db
     """
-    async with call.database(create=True) as db:
-        report = await db.report()
-    before = report.facts.get("migrated_from", report.format)
-    same = before == report.format
-    words = (
-        f"The schema is at {report.format}." if same else f"The schema went from {before} to {report.format}."
-    )
-    return Answer(value={"store": report.store, "from": before, "to": report.format}, shown=Text(words))
+    before, after = await migrate_store(call.url)
+    words = f"The schema is at {after}." if before == after else f"The schema went from {before} to {after}."
+    return Answer(value={"from": before, "to": after}, shown=Text(words))
 
 
 async def doctor(call: Call) -> Answer:
-    """Look the database and its surroundings over, and say what is wrong and what to do.
+    """Say how the database is, what is wrong, what to do.
 
     Example: holdfast doctor --json
     """

@@ -170,7 +170,7 @@ def read_window(thread: ThreadRow, query: ItemQuery) -> Asking[Window]:
         if not rows:
             break
         cuts = (yield from _cuts(sources, query.log, rows)) if cut else []
-        read = [item_of(row) for row in rows if not ended(row, cuts)]
+        read = [item_of(row) for row in rows if not (cuts and ended(row, cuts))]
         entries += read
         wanted = None if wanted is None else wanted - sum(isinstance(entry, Item) for entry in read)
         end = _past(rows[-1].place, cuts, backwards=backwards)
@@ -262,9 +262,7 @@ def read_changesets(thread: ThreadRow, after: int, upto: int | None, limit: int)
     return [
         changeset_of(
             change,
-            tuple(
-                e for e in (item_of(i) for i in as_given(change, items)) if isinstance(e, Item)
-            ),
+            tuple(e for e in (item_of(i) for i in as_given(change, items)) if isinstance(e, Item)),
         )
         for change, items in rows
     ]
@@ -305,7 +303,9 @@ def _born(key: Key, rows: list[ChangesetRow]) -> Asking[list[ItemRow]]:
     for log, first, last in _stretches(run for row in rows for run in envelope_of(row).items):
         above, upto = first - 1, rows[-1].version
         while above < last:
-            batch = yield from ask(AskItems(key, log, above, last + 1, upto, BATCH, backwards=False))
+            batch = yield from ask(
+                AskItems(key, log, above, last + 1, upto, BATCH, backwards=False, whole=True)
+            )
             found += batch
             above = batch[-1].place if len(batch) == BATCH else last
     return found

@@ -123,7 +123,7 @@ class AskChangesets(Ask[list[ChangesetRow]], frozen=True):
 class AskItems(Ask[list[ItemRow]], frozen=True):
     """Items of a log with ``above < place < below`` that were born by version ``upto``.
 
-    In order of place, or from the end backwards.
+    In order of place, or from the end backwards; ``whole`` with their salts, which only the chain needs.
     """
 
     key: Key
@@ -133,6 +133,7 @@ class AskItems(Ask[list[ItemRow]], frozen=True):
     upto: int
     limit: int
     backwards: bool
+    whole: bool = False
 
 
 class AskCuts(Ask[list[CutRow]], frozen=True):

@@ -71,6 +71,8 @@ _encoder = msgspec.json.Encoder(order="sorted")
 _meta_decoder = msgspec.json.Decoder(Meta)
 _envelope_decoder = msgspec.json.Decoder(Envelope)
 _content_decoder = msgspec.json.Decoder(Content)
+_decode_body = msgspec.json.Decoder().decode
+_decode_meta = lru_cache(maxsize=4096)(_meta_decoder.decode)
 _no_content = Content()
 
 
@@ -232,16 +234,16 @@ def fingerprint(prepared: Prepared) -> bytes:
 
 def meta_of(row: ItemRow) -> Meta:
     """What an item row is."""
-    return _meta_decoder.decode(row.meta)
+    return _decode_meta(row.meta)
 
 
 def item_of(row: ItemRow) -> Item | Broken:
     """The item behind a row, or what is wrong with it."""
     try:
-        meta = _meta_decoder.decode(row.meta)
+        meta = _decode_meta(row.meta)
         if row.body is None:
             raise InvalidValue(path="body", problem="it was erased")
-        body = msgspec.json.decode(row.body) if meta.codec == "json" else row.body
+        body = _decode_body(row.body) if meta.codec == "json" else row.body
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, HoldfastError) as error:
         return Broken(log=row.log, place=row.place, version=row.version, problem=str(error))
     return Item(

@@ -14,7 +14,7 @@ from holdfast.core.rows import Asking, AskThreads, ThreadRow, ask
 from holdfast.core.values import Found, Page, Result, Scope, Summary, Write
 from holdfast.threads.jobs import Jobs
 from holdfast.threads.records import Records
-from holdfast.threads.search import search_words
+from holdfast.threads.search import index_pending, search_words
 from holdfast.threads.thread import Thread
 
 
@@ -94,6 +94,10 @@ class Database:
     async def search(self, query: str, *, owner: str | None = None, limit: int = 20) -> list[Found]:
         """Visible items that hold all of the words, the best first."""
         return await search_words(self.store, self._scope, query, owner=owner, limit=limit)
+
+    async def index(self) -> int:
+        """Bring the search index up to date, so that a search has little to read besides."""
+        return await index_pending(self.store, self._scope)
 
     async def report(self) -> Report:
         """What the store says about its health."""

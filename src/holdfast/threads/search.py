@@ -26,9 +26,16 @@ BATCH = 256
 async def search_words(
     store: Store, scope: Scope, query: str, *, owner: str | None, limit: int
 ) -> list[Found]:
-    """Visible items that hold all of the words, the best first."""
+    """Visible items that hold all of the words, the best first.
+
+    What the index does not hold yet is read as it is; if that is too much, the index comes first.
+    """
     wanted = tuple(dict.fromkeys(words(query)))
-    return await store.read(scope, _search(wanted, owner, limit)) if wanted else []
+    if not wanted:
+        return []
+    if len(await store.read(scope, ask(AskPending(PENDING)))) == PENDING:
+        await index_pending(store, scope)
+    return await store.read(scope, _search(wanted, owner, limit))
 
 
 async def index_pending(store: Store, scope: Scope) -> int:

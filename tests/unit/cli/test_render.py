@@ -145,7 +145,7 @@ def test_the_timeline_shows_what_each_changeset_did() -> None:
     erased = Changeset(version=3, time=NOON, hash=b"\x03" * 32, erased=True, reason="Erase")
     shown = seen(render.timeline([first, second, erased]), width=120)
 
-    for words in ("bob", "r1", "+1", "−1", "mood = calm; n + 2", "02020202", "(erased)", "2025-06-15 UTC"):
+    for words in ("bob", "r1", "+1", "−1", "mood = calm; n + 2", "02020202", "(erased)", "06-15 UTC"):
         assert words in shown
 
 

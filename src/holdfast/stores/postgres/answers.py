@@ -56,7 +56,7 @@ _about = msgspec.json.Decoder(tuple[str | None, tuple[str, ...]])
 
 
 def word(folded: str) -> str:
-    """A folded word as the index holds it, quoted. ``\\w`` matches neither quotes nor backslashes."""
+    """A folded word as the index holds it, quoted. Letters and digits need no escaping."""
     long = len(folded.encode()) > LONGEST_WORD
     return f"'{sha256(folded.encode()).hexdigest() if long else folded}'"
 
@@ -101,9 +101,17 @@ def _changeset_row(row: Row) -> ChangesetRow:
 
 
 def _item_row(row: Row) -> ItemRow:
-    log, place, version, meta, body, salt, erased, id = row
+    log, place, version, meta, body, salt, erased, id, time = row
     return ItemRow(
-        log=log, place=place, version=version, meta=meta, body=body, salt=salt, erased=erased, id=id
+        log=log,
+        place=place,
+        version=version,
+        meta=meta,
+        body=body,
+        salt=salt,
+        erased=erased,
+        id=id,
+        time=time,
     )
 
 

@@ -1,4 +1,4 @@
-"""Arrays on their way to PostgreSQL, packed in one go: a list of values costs the driver several times as much."""
+"""Arrays for PostgreSQL, packed in one go: a list costs the driver several times as much."""
 
 from collections.abc import Iterable
 from struct import Struct

@@ -1,7 +1,6 @@
 """Connections from a pool: one call is one round trip, and no connection is left behind."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -23,22 +22,30 @@ class Connections:
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self.pool = pool
         self._taught: WeakSet[AsyncConnection[Any]] = WeakSet()
+        self._borrowed: set[AsyncConnection[Any]] = set()
 
     async def fetch(self, name: str, values: Values = ()) -> list[Row]:
         """The rows that a query answers with, in a transaction of its own."""
         try:
-            async with self._taken() as connection:
+            connection = await self._take()
+            try:
                 cursor = await connection.execute(QUERIES[name], values, binary=True)
                 return await cursor.fetchall()
+            finally:
+                await self._give_back(connection)
         except psycopg.Error as error:
             raise translation(error) from error
 
     async def together(self, calls: Sequence[tuple[str, Values]]) -> None:
         """Make several calls in one transaction, which ends where their pipeline is synchronised."""
         try:
-            async with self._taken() as connection, connection.pipeline():
-                for name, values in calls:
-                    await connection.execute(QUERIES[name], values, binary=True)
+            connection = await self._take()
+            try:
+                async with connection.pipeline():
+                    for name, values in calls:
+                        await connection.execute(QUERIES[name], values, binary=True)
+            finally:
+                await self._give_back(connection)
         except psycopg.Error as error:
             raise translation(error) from error
 
@@ -49,25 +56,29 @@ class Connections:
         except psycopg.Error as error:
             raise translation(error) from error
 
-    @asynccontextmanager
-    async def _taken(self) -> AsyncIterator[AsyncConnection[Any]]:
+    async def _take(self) -> AsyncConnection[Any]:
         """A connection in autocommit, which knows our arrays."""
-        connection = await self.pool.getconn()
-        borrowed = False
-        try:
-            if connection not in self._taught:
-                teach(connection)
-                self._taught.add(connection)
-            if not connection.autocommit:
+        connection: AsyncConnection[Any] = await self.pool.getconn()
+        if connection not in self._taught:
+            teach(connection)
+            self._taught.add(connection)
+        if not connection.autocommit:
+            self._borrowed.add(connection)
+            try:
                 await connection.set_autocommit(True)
-                borrowed = True
-            yield connection
-        finally:
-            if borrowed and connection.info.transaction_status == TransactionStatus.IDLE:
+            except BaseException:
+                await self._give_back(connection)
+                raise
+        return connection
+
+    async def _give_back(self, connection: AsyncConnection[Any]) -> None:
+        if self._borrowed and connection in self._borrowed:
+            self._borrowed.discard(connection)
+            if connection.info.transaction_status == TransactionStatus.IDLE:
                 await connection.set_autocommit(False)
-            elif borrowed:
+            else:
                 await connection.close()
-            await self.pool.putconn(connection)
+        await self.pool.putconn(connection)
 
 
 def new_pool(address: Address) -> AsyncConnectionPool[Any]:

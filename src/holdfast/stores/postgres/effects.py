@@ -31,7 +31,7 @@ from holdfast.stores.postgres.answers import LONGEST_WORD, Values, word
 from holdfast.stores.postgres.arrays import Blobs, Integers, Keys, Texts
 
 MOST_WORD_BYTES = 800_000
-"""PostgreSQL's index takes a megabyte of words for one text; what goes beyond cannot be found by its words."""
+"""A text is indexed by a megabyte of words at most; what goes beyond cannot be found by its words."""
 WORD_BYTES = 4
 POSITION_BYTES = 2
 MOST_POSITIONS = 250
@@ -87,10 +87,35 @@ def _about(row: ThreadRow) -> bytes | None:
 
 
 def _advance(effect: Advance) -> _Calls:
-    return [Call("advance", append_values([effect]))]
+    change, items = effect.change, effect.items
+    return [
+        Call(
+            "advance",
+            (
+                effect.before.key,
+                effect.before.hash,
+                Int8(change.version),
+                Int8(change.time),
+                change.hash,
+                _encode(change.counters),
+                _about(effect.after),
+                change.envelope,
+                change.content,
+                change.salt,
+                *(_items(items) if items else _NO_ITEMS),
+                _cuts(effect.cuts) if effect.cuts else None,
+                effect.anchor,
+                effect.name,
+                effect.fingerprint,
+            ),
+        )
+    ]
 
 
-def append_values(steps: Sequence[Advance]) -> Values:
+_NO_ITEMS = (None,) * 6
+
+
+def together(steps: Sequence[Advance]) -> Values:
     """The values that append some changesets, of a thread each."""
     changes = [step.change for step in steps]
     items = [(number, item) for number, step in enumerate(steps, start=1) for item in step.items]
@@ -177,9 +202,11 @@ def _restored_changesets(row: ThreadRow, steps: Sequence[Advance]) -> Call:
 def _restored_items(row: ThreadRow, items: Sequence[ItemRow]) -> Call:
     logs, places, ids, metas, bodies, salts = _items(items)
     versions = Integers([item.version for item in items])
+    times = Integers([item.time for item in items])
     erased = Blobs([item.erased for item in items])
     return Call(
-        "restore_items", (row.key, row.owner, logs, places, versions, ids, metas, bodies, salts, erased)
+        "restore_items",
+        (row.key, row.owner, logs, places, versions, times, ids, metas, bodies, salts, erased),
     )
 
 

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+from holdfast.core.errors import OutcomeUnknown
+from holdfast.core.errors import OutcomeUnknown
 from holdfast.core.rows import Advance
 from holdfast.core.values import Scope
 
@@ -18,7 +20,8 @@ class Flights:
     """A few flights at a time. One that finds a free one leaves at once; the others wait for the next.
 
     Those who fly together share tenant and user. Each is told whether its thread was where it should be; if
-    the transaction fails for another reason, they go again one by one, so that none suffers for another.
+    the transaction fails for another reason, they go again one by one, so that none suffers for another. If
+    nobody knows whether it failed, all are told so: sent again, what was appended would be appended twice.
     """
 
     def __init__(self, send: Send, most: int) -> None:
@@ -36,7 +39,7 @@ class Flights:
                 return (await self._send(scope, [step]))[0]
             finally:
                 self._land()
-        seat = asyncio.get_running_loop().create_future()
+        seat: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault((scope.tenant, scope.user), []).append((step, seat))
         return await seat
 
@@ -62,6 +65,9 @@ class Flights:
             for _, seat in seats:
                 seat.cancel()
             raise
+        except OutcomeUnknown as error:
+            for _, seat in seats:
+                _tell(seat, OutcomeUnknown(problem=error.problem))
         except Exception as error:  # noqa: BLE001 - it is passed on to those who wait
             await self._fly_alone(scope, seats, error)
         else:
@@ -73,25 +79,30 @@ class Flights:
 
     async def _fly_alone(self, scope: Scope, seats: list[_Seat], error: Exception) -> None:
         """After a failure of several, one by one; after that of one, it is told."""
-        if len(seats) > 1:
-            for seat in seats:
+        if len(seats) == 1:
+            _tell(seats[0][1], error)
+            return
+        for seat in seats:
+            if not seat[1].done():
                 self._flying += 1
                 await self._fly(scope, [seat])
-        elif not seats[0][1].done():
-            seats[0][1].set_exception(error)
+
+
+def _tell(seat: asyncio.Future[bool], error: Exception) -> None:
+    if not seat.done():
+        seat.set_exception(error)
 
 
 def _boarded(queue: list[_Seat]) -> tuple[list[_Seat], list[_Seat]]:
     """Who flies next, in order of their threads' keys, and who is left."""
     seats: list[_Seat] = []
     size = 0
-    at = 0
-    for at, (step, seat) in enumerate(queue):
-        if len(seats) == MOST_TOGETHER or size > MOST_BYTES:
+    left = iter(queue)
+    while len(seats) < MOST_TOGETHER and size < MOST_BYTES:
+        step, seat = next(left, (None, None))
+        if step is None or seat is None:
             break
         if not seat.done():
             seats.append((step, seat))
             size += sum(len(item.body or b"") for item in step.items)
-    else:
-        at += 1
-    return sorted(seats, key=lambda taken: taken[0].before.key.int), queue[at:]
+    return sorted(seats, key=lambda taken: taken[0].before.key.int), list(left)

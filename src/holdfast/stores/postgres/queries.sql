@@ -15,11 +15,11 @@ SELECT version, time, envelope, content, salt, hash, counters, erased
 FROM holdfast.changesets(%b::text, %b::text, %b::uuid, %b::bigint, %b::bigint, %b::bigint)
 
 -- name: items
-SELECT log, place, version, meta, body, salt, erased, id
+SELECT log, place, version, meta, body, salt, erased, id, time
 FROM holdfast.items(%b::text, %b::text, %b::uuid, %b::text, %b::bigint, %b::bigint, %b::bigint, %b::bigint)
 
 -- name: items_backwards
-SELECT log, place, version, meta, body, salt, erased, id
+SELECT log, place, version, meta, body, salt, erased, id, time
 FROM holdfast.items_backwards(
     %b::text, %b::text, %b::uuid, %b::text, %b::bigint, %b::bigint, %b::bigint, %b::bigint
 )
@@ -29,7 +29,7 @@ SELECT log, first, last, version, count
 FROM holdfast.cuts(%b::text, %b::text, %b::uuid, %b::text, %b::bigint, %b::bigint, %b::bigint)
 
 -- name: named
-SELECT log, place, version, meta, body, salt, erased, id
+SELECT log, place, version, meta, body, salt, erased, id, time
 FROM holdfast.named(%b::text, %b::text, %b::uuid, %b::text[], %b::bigint)
 
 -- name: key
@@ -78,14 +78,21 @@ SELECT holdfast.held(holdfast.add_thread(
 ), %b::boolean, 'add_thread')
 
 -- name: advance
-SELECT holdfast.held((holdfast.append(
-    %b::text, %b::text, %b::uuid[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[],
-    %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[], %b::bytea[], %b::text[]::jsonb[],
-    %b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[]
-))[1], %b::boolean, 'advance')
+SELECT holdfast.held(holdfast.append(
+    %b::text, %b::text, %b::uuid, %b::bytea, %b::bigint, %b::bigint, %b::bytea, %b::bytea, %b::bytea, %b::bytea,
+    %b::bytea, %b::bytea, %b::text[], %b::bigint[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[],
+    %b::text::jsonb, %b::bytea, %b::text, %b::bytea
+), %b::boolean, 'advance')
 
--- name: append
+-- name: advance_one
 SELECT holdfast.append(
+    %b::text, %b::text, %b::uuid, %b::bytea, %b::bigint, %b::bigint, %b::bytea, %b::bytea, %b::bytea, %b::bytea,
+    %b::bytea, %b::bytea, %b::text[], %b::bigint[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[],
+    %b::text::jsonb, %b::bytea, %b::text, %b::bytea
+)
+
+-- name: advance_many
+SELECT holdfast.append_many(
     %b::text, %b::text, %b::uuid[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[],
     %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[], %b::bytea[], %b::text[]::jsonb[],
     %b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::bytea[], %b::bytea[], %b::bytea[]
@@ -99,8 +106,8 @@ SELECT holdfast.held(holdfast.restore_changesets(
 
 -- name: restore_items
 SELECT holdfast.held(holdfast.restore_items(
-    %b::text, %b::text, %b::uuid, %b::text, %b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bytea[],
-    %b::bytea[], %b::bytea[], %b::bytea[]
+    %b::text, %b::text, %b::uuid, %b::text, %b::text[], %b::bigint[], %b::bigint[], %b::bigint[], %b::text[],
+    %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[]
 ), %b::boolean, 'restore_items')
 
 -- name: copy_lineage
@@ -156,8 +163,12 @@ SELECT holdfast.held(holdfast.index(
 SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
 FROM holdfast.claim(%b::text, %b::text, %b::text[], %b::bigint, %b::bigint, %b::bigint)
 
+-- Not to_regclass: after waiting for somebody else's migration it may still answer from its cache.
 -- name: has_schema
-SELECT to_regclass('holdfast.meta') IS NOT NULL
+SELECT EXISTS (
+    SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = 'holdfast' AND relname = 'meta'
+)
 
 -- name: schema
 SELECT schema FROM holdfast.meta

@@ -1,6 +1,6 @@
 """Questions answered with SQL: a named query in, typed rows out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import apsw
@@ -33,6 +33,7 @@ from holdfast.core.rows import (
 )
 from holdfast.core.values import Counters, Found, Job, Record, Scope
 from holdfast.stores.sqlite.connection import QUERIES, rows_of
+from holdfast.stores.sqlite.logs import LogKeys
 
 _counters = msgspec.json.Decoder(Counters).decode
 _segments = msgspec.json.Decoder(tuple[Segment, ...]).decode
@@ -43,8 +44,9 @@ FIRST, LAST = -(1 << 62), 1 << 62
 class Answers:
     """Answers of one connection in one scope."""
 
-    def __init__(self, connection: apsw.Connection, scope: Scope) -> None:
+    def __init__(self, connection: apsw.Connection, scope: Scope, logs: LogKeys) -> None:
         self._connection = connection
+        self._logs = logs
         self._scope = {"tenant": scope.tenant, "user": scope.user}
 
     def __call__(self, question: Ask[Any]) -> Any:
@@ -56,7 +58,12 @@ class Answers:
 
     def _thread(self, question: AskThread) -> ThreadRow | None:
         rows = self._rows("thread", id=question.id)
-        return thread_row(rows[0]) if rows else None
+        if not rows:
+            return None
+        *made, last = rows[0]
+        if last is not None:
+            made[4:8] = self._rows("head", key=made[0], at=last)[0]
+        return thread_row(made)
 
     def _anchor(self, question: AskAnchor) -> tuple[int, bytes] | None:
         rows = self._rows("anchor", key=question.key, upto=question.upto)
@@ -81,37 +88,25 @@ class Answers:
         ]
 
     def _items(self, question: AskItems) -> list[ItemRow]:
+        log = self._logs.get(self._connection, question.key, question.log)
+        if log is None:
+            return []
+        query = "items_backwards" if question.backwards else "items_whole" if question.whole else "items"
         rows = self._rows(
-            "items_backwards" if question.backwards else "items",
+            query,
             key=question.key,
-            log=question.log,
+            log=log,
             above=question.above,
             below=question.below,
             upto=question.upto,
             limit=question.limit,
         )
-        return [
-            ItemRow(
-                log=question.log,
-                place=place,
-                version=version,
-                time=time,
-                meta=meta,
-                body=body,
-                salt=salt,
-                erased=erased,
-            )
-            for place, version, time, meta, body, salt, erased in rows
-        ]
+        return [_item(question.log, *row) for row in rows]
 
     def _cuts(self, question: AskCuts) -> list[CutRow]:
+        log = self._logs.get(self._connection, question.key, question.log)
         rows = self._rows(
-            "cuts",
-            key=question.key,
-            log=question.log,
-            first=question.first,
-            last=question.last,
-            upto=question.upto,
+            "cuts", key=question.key, log=log, first=question.first, last=question.last, upto=question.upto
         )
         return [
             CutRow(log=question.log, first=first, last=last, version=version, count=count)
@@ -120,21 +115,9 @@ class Answers:
 
     def _named(self, question: AskNamed) -> list[ItemRow]:
         return [
-            ItemRow(
-                log=log,
-                place=place,
-                version=version,
-                time=time,
-                meta=meta,
-                body=body,
-                salt=salt,
-                erased=erased,
-                id=id,
-            )
+            _item(*row)
             for id in question.ids
-            for log, place, version, time, meta, body, salt, erased in self._rows(
-                "named", key=question.key, id=id, upto=question.upto
-            )
+            for row in self._rows("named", key=question.key, id=id, upto=question.upto)
         ]
 
     def _key(self, question: AskKey) -> KeyRow | None:
@@ -220,7 +203,7 @@ def scope_term(name: str) -> str:
     return f"x{name.encode().hex()}"
 
 
-def thread_row(row: tuple[Any, ...]) -> ThreadRow:
+def thread_row(row: Sequence[Any]) -> ThreadRow:
     """A thread from its columns."""
     key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels = row
     return ThreadRow(
@@ -236,6 +219,21 @@ def thread_row(row: tuple[Any, ...]) -> ThreadRow:
         parent_key=parent_key,
         title=title,
         labels=_labels(labels),
+    )
+
+
+def _item(
+    log: str,
+    place: int,
+    version: int,
+    time: int,
+    meta: bytes,
+    body: bytes | None,
+    salt: bytes | None = None,
+    erased: bytes | None = None,
+) -> ItemRow:
+    return ItemRow(
+        log=log, place=place, version=version, time=time, meta=meta, body=body, salt=salt, erased=erased
     )
 
 

@@ -10,6 +10,7 @@ import apsw
 from holdfast.core.errors import StorageError, StoreDamaged
 from holdfast.core.migrations import numbered, pending
 from holdfast.core.queries import parse_queries
+from holdfast.stores.sqlite.errors import translated
 
 APPLICATION_ID = 0x484F4C44  # "HOLD"
 BUSY_SECONDS = 30.0
@@ -65,6 +66,18 @@ def prepare_file(connection: apsw.Connection, path: str) -> int:
             connection.execute("ROLLBACK")
         raise
     return found
+
+
+def schema_of_file(path: str) -> int:
+    """The number of the schema in a file, 0 if it is empty or not there."""
+    if not Path(path).exists():
+        return 0
+    with translated(path):
+        connection = connect(path)
+        try:
+            return check_file(connection, path)
+        finally:
+            connection.close()
 
 
 def check_file(connection: apsw.Connection, path: str) -> int:

@@ -31,6 +31,7 @@ from holdfast.core.text import words
 from holdfast.core.values import Job, Scope
 from holdfast.stores.sqlite.answers import scope_term
 from holdfast.stores.sqlite.connection import QUERIES, rows_of
+from holdfast.stores.sqlite.logs import LogKeys
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 _ADVANCE: Final = QUERIES["advance"]
@@ -39,29 +40,6 @@ _ADD_FOUR_ITEMS: Final = QUERIES["add_four_items"]
 _ADD_PENDING: Final = QUERIES["add_pending"]
 _PURGES: Final = [name for name in QUERIES if name.startswith("purge_")]
 PURGE_BY_LOG: Final = ("purge_items", "purge_cuts")
-
-
-class LogKeys:
-    """The keys of logs, remembered. Keys are never used again, so an old one finds nothing wrong."""
-
-    def __init__(self) -> None:
-        self._keys: dict[tuple[int, str], int] = {}
-
-    def get(self, connection: apsw.Connection, thread: int, name: str) -> int:
-        """The key of a thread's log, made if there is none yet."""
-        key = self._keys.get((thread, name))
-        if key is None:
-            rows = rows_of(connection, QUERIES["log"], (thread, name))
-            rows = rows or rows_of(connection, QUERIES["add_log"], (thread, name))
-            key = int(rows[0][0])
-            if len(self._keys) > 10_000:
-                self._keys.clear()
-            self._keys[thread, name] = key
-        return key
-
-    def forget(self) -> None:
-        """Forget everything: a transaction that made some of them was undone."""
-        self._keys.clear()
 
 
 class Effects:
@@ -152,7 +130,7 @@ class Effects:
         if step.items:
             self._add_items(key, step.items)
         for cut in step.cuts:
-            log = self._logs.get(self._connection, key, cut.log)
+            log = self._logs.made(self._connection, key, cut.log)
             self._execute(QUERIES["add_cut"], (log, cut.last, cut.version, cut.first, cut.count))
         if step.anchor is not None:
             self._execute(QUERIES["add_anchor"], ((key << 32) + step.change.version, step.anchor))
@@ -165,7 +143,7 @@ class Effects:
             raise Stale from None
 
     def _add_items(self, key: int, items: Sequence[ItemRow]) -> None:
-        log_key = self._logs.get
+        log_key = self._logs.made
         rows = [
             (
                 (log_key(self._connection, key, item.log) << 32) + item.place,
@@ -185,7 +163,7 @@ class Effects:
             self._execute(_ADD_ITEM, row)
         for item in items:
             if item.id is not None:
-                log = self._logs.get(self._connection, key, item.log)
+                log = self._logs.made(self._connection, key, item.log)
                 self._execute(QUERIES["add_name"], (key, item.id, log, item.place))
 
     def _restore(self, effect: Restore) -> None:
@@ -204,7 +182,7 @@ class Effects:
                 self._run(query, source=source, key=effect.key, upto=upto)
             logs = self._rows("logs_of", {"key": source, **self._scope})
             for log, name in logs:
-                new_log = self._logs.get(self._connection, effect.key, name)
+                new_log = self._logs.made(self._connection, effect.key, name)
                 values = {"source": source, "log": log, "new_log": new_log, "upto": upto}
                 self._run("copy_items", **values)
                 self._run("copy_cuts", **values)
@@ -295,7 +273,7 @@ class Effects:
             [scope_term(self._scope["tenant"] or ""), *([scope_term(row.owner)] if row.owner else [])]
         )
         for text in effect.texts:
-            log = self._logs.get(self._connection, row.key, text.log)
+            log = self._logs.made(self._connection, row.key, text.log)
             there = {"key": row.key, "log": log, "place": text.place, **self._scope}
             if self._rows("text_row", there):
                 continue

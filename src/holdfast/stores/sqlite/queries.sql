@@ -2,9 +2,16 @@
 -- added only after "advance" has found that thread in the caller's scope, in the same transaction.
 
 -- name: thread
-SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels
-FROM heads
-WHERE tenant = :tenant AND id = :id AND (:user IS NULL OR owner = :user);
+SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels,
+    (SELECT max(at) FROM changesets WHERE at > (key << 32) + version AND at < ((key + 1) << 32))
+FROM threads
+WHERE tenant = :tenant AND id = :id AND deleted = 0 AND (:user IS NULL OR owner = :user);
+
+-- name: head
+SELECT time, at & 0xFFFFFFFF, hash, counters
+FROM changesets
+WHERE at = :at
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
 
 -- name: anchor
 SELECT at & 0xFFFFFFFF, state
@@ -23,30 +30,33 @@ ORDER BY at
 LIMIT :limit;
 
 -- name: items
-SELECT at & 0xFFFFFFFF, version, time, meta, body, salt, erased
+SELECT at & 0xFFFFFFFF, version, time, meta, body
 FROM items
-WHERE at > ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :above
-    AND at < ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :below
-    AND version <= :upto
+WHERE at > (:log << 32) + :above AND at < (:log << 32) + :below AND version <= :upto
     AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user))
 ORDER BY at
 LIMIT :limit;
 
 -- name: items_backwards
-SELECT at & 0xFFFFFFFF, version, time, meta, body, salt, erased
+SELECT at & 0xFFFFFFFF, version, time, meta, body
 FROM items
-WHERE at > ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :above
-    AND at < ((SELECT key FROM logs WHERE thread = :key AND name = :log) << 32) + :below
-    AND version <= :upto
+WHERE at > (:log << 32) + :above AND at < (:log << 32) + :below AND version <= :upto
     AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user))
 ORDER BY at DESC
+LIMIT :limit;
+
+-- name: items_whole
+SELECT at & 0xFFFFFFFF, version, time, meta, body, salt, erased
+FROM items
+WHERE at > (:log << 32) + :above AND at < (:log << 32) + :below AND version <= :upto
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user))
+ORDER BY at
 LIMIT :limit;
 
 -- name: cuts
 SELECT first, last, version, count
 FROM cuts
-WHERE log = (SELECT key FROM logs WHERE thread = :key AND name = :log)
-    AND last >= :first AND first <= :last AND version <= :upto
+WHERE log = :log AND last >= :first AND first <= :last AND version <= :upto
     AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
 
 -- name: named
@@ -207,7 +217,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?, ?), (?, 
 -- name: log
 SELECT key
 FROM logs
-WHERE thread = ? AND name = ?;
+WHERE thread = :key AND name = :name;
 
 -- name: new_thread_key
 SELECT seq + 1

@@ -3,6 +3,7 @@
 import asyncio
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -16,21 +17,21 @@ T = TypeVar("T")
 
 
 class Readers:
-    """A few reading threads with one queue. Connections are opened when first needed."""
+    """A few reading threads. The one that worked last works next: its caches are warm.
+
+    Who is free and what waits is known to the loop alone, so nothing is locked.
+    """
 
     def __init__(self, connect: Callable[[], apsw.Connection], store: str, count: int) -> None:
-        self._connect = connect
-        self._store = store
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._run, name=f"holdfast-reader-{n}", daemon=True) for n in range(count)
-        ]
+        self._free = [_Reader(connect, store, number) for number in range(count)]
+        self._all = tuple(self._free)
+        self._waiting: deque[Job] = deque()
         self._closed = False
 
     def start(self) -> None:
         """Begin to wait for work."""
-        for thread in self._threads:
-            thread.start()
+        for reader in self._all:
+            reader.start()
 
     async def run(self, work: Callable[[apsw.Connection], T]) -> T:
         """The result of some work on a reading connection."""
@@ -38,37 +39,48 @@ class Readers:
             raise StoreClosed
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put((work, future, loop))
+        job = Job(work, future, loop, self._done)
+        if self._free:
+            self._free.pop().queue.put(job)
+        else:
+            self._waiting.append(job)
         return await future
 
     def close(self) -> None:
         """End after what is queued; blocks until all connections are closed."""
-        if not self._closed:
-            self._closed = True
-            for _ in self._threads:
-                self._queue.put(None)
-            for thread in self._threads:
-                thread.join()
+        self._closed = True
+        while self._waiting:
+            self._all[0].queue.put(self._waiting.popleft())
+        for reader in self._all:
+            reader.queue.put(None)
+        for reader in self._all:
+            reader.join()
 
-    def _run(self) -> None:
-        connection: apsw.Connection | None = None
-        while (job := self._queue.get()) is not None:
-            work, future, loop = job
-            with _Delivery(self._store, future, loop) as delivery:
-                connection = connection or self._connect()
-                delivery.result = work(connection)
-        if connection is not None:
-            connection.close()
+    def _done(self, reader: "_Reader") -> None:
+        if self._waiting:
+            reader.queue.put(self._waiting.popleft())
+        else:
+            self._free.append(reader)
 
 
-class _Delivery:
-    """Hands the result of some work, or whatever it raised, to the loop that waits for it."""
+class Job:
+    """Some work for a reader, and who waits for it."""
 
-    def __init__(self, store: str, future: "asyncio.Future[Any]", loop: asyncio.AbstractEventLoop) -> None:
-        self._store = store
-        self._future = future
-        self._loop = loop
+    __slots__ = ("done", "error", "future", "loop", "result", "work")
+
+    def __init__(
+        self,
+        work: Callable[[apsw.Connection], Any],
+        future: "asyncio.Future[Any]",
+        loop: asyncio.AbstractEventLoop,
+        done: Callable[["_Reader"], None],
+    ) -> None:
+        self.work = work
+        self.future = future
+        self.loop = loop
+        self.done = done
         self.result: Any = None
+        self.error: BaseException | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -76,16 +88,46 @@ class _Delivery:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if isinstance(error, apsw.Error):
-            error = ours(error, self._store)
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._deliver, error)
+        self.error = error
         return True
 
-    def _deliver(self, error: BaseException | None) -> None:
-        if self._future.done():
+    def deliver(self, reader: "_Reader") -> None:
+        """On the loop: free the reader, and hand over the result or whatever the work raised."""
+        self.done(reader)
+        if self.future.done():
             return
-        if error is None:
-            self._future.set_result(self.result)
+        if self.error is None:
+            self.future.set_result(self.result)
         else:
-            self._future.set_exception(error)
+            self.future.set_exception(self.error)
+
+
+class _Reader:
+    """A thread with a queue of its own and, once it was needed, a connection of its own."""
+
+    def __init__(self, connect: Callable[[], apsw.Connection], store: str, number: int) -> None:
+        self.queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._connect = connect
+        self._store = store
+        self._thread = threading.Thread(target=self._run, name=f"holdfast-reader-{number}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to wait for work."""
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        connection: apsw.Connection | None = None
+        while (job := self.queue.get()) is not None:
+            with job:
+                connection = connection or self._connect()
+                job.result = job.work(connection)
+            if isinstance(job.error, apsw.Error):
+                job.error = ours(job.error, self._store)
+            if not job.loop.is_closed():
+                job.loop.call_soon_threadsafe(job.deliver, self)
+        if connection is not None:
+            connection.close()

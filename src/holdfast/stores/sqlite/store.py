@@ -17,6 +17,7 @@ from holdfast.stores.chance import Chance
 from holdfast.stores.sqlite.answers import Answers
 from holdfast.stores.sqlite.connection import FORMAT, check_file, connect, prepare_file
 from holdfast.stores.sqlite.errors import translated
+from holdfast.stores.sqlite.logs import LogKeys
 from holdfast.stores.sqlite.readers import Readers
 from holdfast.stores.sqlite.writer import Writer
 from holdfast.stores.waking import Wakes
@@ -53,6 +54,7 @@ class SqliteStore:
         self._vfs = vfs
         self._synchronous = synchronous
         self._wakes = Wakes()
+        self._logs = LogKeys()
         self._writer = Writer(self._prepared, path, clock, random or Chance())
         self._readers = Readers(self._connect, path, READERS)
 
@@ -78,7 +80,7 @@ class SqliteStore:
 
     async def read(self, scope: Scope, asking: Asking[T]) -> T:
         """The result of a reading, all of it from one moment."""
-        return await self._readers.run(lambda connection: _read(connection, scope, asking))
+        return await self._readers.run(lambda connection: self._read(connection, scope, asking))
 
     async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
         """The plan that was applied."""
@@ -128,6 +130,13 @@ class SqliteStore:
             raise
         return connection
 
+    def _read(self, connection: apsw.Connection, scope: Scope, asking: Asking[T]) -> T:
+        connection.execute("BEGIN")
+        try:
+            return answered(asking, Answers(connection, scope, self._logs))
+        finally:
+            connection.execute("END")
+
     def _report(self, connection: apsw.Connection) -> Report:
         facts: dict[str, str | int | bool | None] = {
             "path": str(Path(self.path).absolute()),
@@ -162,11 +171,3 @@ def _check_path(path: str) -> None:
 def _check_new(path: str) -> None:
     if Path(path).exists():
         raise InvalidArgument(problem=f"{path!r} exists already; a backup never overwrites.")
-
-
-def _read(connection: apsw.Connection, scope: Scope, asking: Asking[T]) -> T:
-    connection.execute("BEGIN")
-    try:
-        return answered(asking, Answers(connection, scope))
-    finally:
-        connection.execute("END")

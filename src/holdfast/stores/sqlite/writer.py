@@ -18,8 +18,9 @@ from holdfast.core.rows import Advance, Asking, Effect, Stale, answered
 from holdfast.core.values import Scope
 from holdfast.stores.sqlite.answers import Answers
 from holdfast.stores.sqlite.connection import QUERIES, rows_of
-from holdfast.stores.sqlite.effects import Effects, LogKeys
+from holdfast.stores.sqlite.effects import Effects
 from holdfast.stores.sqlite.errors import ours
+from holdfast.stores.sqlite.logs import LogKeys
 
 MOST_TOGETHER = 128
 CHECKPOINT_PAGES = 4000
@@ -193,7 +194,7 @@ class Writer:
         """The plan, or why there is none."""
         with _Caught() as caught:
             setting = self._setting(request.scope, fresh=fresh)
-            return answered(request.planning(setting), Answers(self._connection, request.scope))
+            return answered(request.planning(setting), Answers(self._connection, request.scope, self._logs))
         if isinstance(caught.error, apsw.Error):
             raise caught.error
         return caught.error

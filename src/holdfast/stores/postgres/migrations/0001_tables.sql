@@ -57,6 +57,7 @@ CREATE TABLE holdfast.threads (
     parent_key uuid,
     about bytea,
     deleted boolean NOT NULL DEFAULT false,
+    late boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant, key)
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX threads_id ON holdfast.threads (tenant, id) WHERE NOT deleted;
@@ -87,6 +88,7 @@ CREATE TABLE holdfast.items (
     log text COLLATE "C" NOT NULL,
     place bigint NOT NULL,
     version bigint NOT NULL,
+    time bigint NOT NULL,
     id text COLLATE "C",
     owner text COLLATE "C",
     meta bytea NOT NULL,
@@ -181,7 +183,8 @@ CREATE TABLE holdfast.jobs (
 CREATE UNIQUE INDEX jobs_key ON holdfast.jobs (tenant, key) WHERE key IS NOT NULL AND status <> 'dead';
 CREATE INDEX jobs_due ON holdfast.jobs (tenant, due, id);
 
--- Threads that the search index has not caught up with, and the version up to which it holds them.
+-- Threads that the search index has not caught up with, and the version up to which it holds them. Their rows
+-- say so too (late), so that an append need not look here.
 CREATE TABLE holdfast.pending (
     tenant text COLLATE "C" NOT NULL,
     key uuid NOT NULL,

@@ -8,15 +8,15 @@ SET LOCAL ROLE holdfast_owner;
 -- The caller becomes the app, which no policy lets through, even if it came as a superuser. Plans are kept by
 -- connections that may have made them while the tables were empty: then only an index is right for later.
 CREATE FUNCTION holdfast.enter(p_tenant text, p_user text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_said text; -- one expression is evaluated faster than one query
 BEGIN
-    PERFORM set_config('holdfast.tenant', coalesce(p_tenant, ''), true),
-            set_config('holdfast.reach', CASE WHEN p_user IS NULL THEN 'tenant' ELSE 'user' END, true),
-            set_config('holdfast.user', coalesce(p_user, ''), true),
-            set_config('enable_seqscan', 'off', true),
-            set_config('enable_bitmapscan', 'off', true);
-    IF current_user <> 'holdfast_app' THEN
-        PERFORM set_config('role', 'holdfast_app', true);
-    END IF;
+    v_said := set_config('holdfast.tenant', coalesce(p_tenant, ''), true)
+        || set_config('holdfast.reach', CASE WHEN p_user IS NULL THEN 'tenant' ELSE 'user' END, true)
+        || set_config('holdfast.user', coalesce(p_user, ''), true)
+        || set_config('enable_seqscan', 'off', true)
+        || set_config('enable_bitmapscan', 'off', true)
+        || CASE WHEN current_user <> 'holdfast_app' THEN set_config('role', 'holdfast_app', true) END;
 END $$;
 
 -- Called after the rows of a key were read: if the key is still there, none of them had been removed.

@@ -35,14 +35,78 @@ BEGIN
         RETURN false;
     END IF;
     IF p_version > 0 THEN
-        INSERT INTO holdfast.pending (tenant, key, owner, indexed) VALUES (p_tenant, p_key, p_owner, 0);
+        PERFORM holdfast.mark_late(p_tenant, p_key, p_owner, 0);
+    END IF;
+    RETURN true;
+END $$;
+
+-- The search index has this thread up to a version only.
+CREATE FUNCTION holdfast.mark_late(p_tenant text, p_key uuid, p_owner text, p_indexed bigint)
+RETURNS void LANGUAGE sql AS $$
+    INSERT INTO holdfast.pending (tenant, key, owner, indexed) VALUES (p_tenant, p_key, p_owner, p_indexed)
+        ON CONFLICT DO NOTHING;
+    UPDATE holdfast.threads t SET late = true WHERE t.tenant = p_tenant AND t.key = p_key;
+$$;
+
+-- One changeset. The update of the thread's row is both the check and the lock; everything else follows it.
+-- A few items are picked from the arrays one by one, which is faster; many are unnested, or it would take n².
+CREATE FUNCTION holdfast.append(
+    p_tenant text, p_user text, p_key uuid, p_before bytea, p_version bigint, p_time bigint, p_hash bytea,
+    p_counters bytea, p_about bytea, p_envelope bytea, p_content bytea, p_salt bytea,
+    p_logs text[], p_places bigint[], p_ids text[], p_metas bytea[], p_bodies bytea[], p_salts bytea[],
+    p_cuts jsonb, p_anchor bytea, p_name text, p_fingerprint bytea
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_owner text;
+    v_late boolean;
+BEGIN
+    PERFORM holdfast.enter(p_tenant, p_user);
+    IF p_name IS NOT NULL THEN
+        PERFORM FROM holdfast.keys k WHERE k.tenant = p_tenant AND k.key = p_key AND k.name = p_name;
+        IF FOUND THEN
+            RETURN false;
+        END IF;
+    END IF;
+    UPDATE holdfast.threads t
+        SET version = p_version, updated = p_time, hash = p_hash, counters = p_counters, about = p_about
+        WHERE t.tenant = p_tenant AND t.key = p_key AND t.hash = p_before AND NOT t.deleted
+        RETURNING t.owner, t.late INTO v_owner, v_late;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO holdfast.changesets (tenant, key, version, owner, time, envelope, content, salt, hash, counters)
+        VALUES (p_tenant, p_key, p_version, v_owner, p_time, p_envelope, p_content, p_salt, p_hash, p_counters);
+    IF cardinality(p_places) <= 16 THEN
+        INSERT INTO holdfast.items (tenant, key, log, place, version, time, id, owner, meta, body, salt)
+            SELECT p_tenant, p_key, p_logs[n], p_places[n], p_version, p_time, p_ids[n], v_owner, p_metas[n],
+                   p_bodies[n], p_salts[n]
+            FROM generate_series(1, cardinality(p_places)) AS n;
+    ELSIF p_places IS NOT NULL THEN
+        INSERT INTO holdfast.items (tenant, key, log, place, version, time, id, owner, meta, body, salt)
+            SELECT p_tenant, p_key, i.log, i.place, p_version, p_time, i.id, v_owner, i.meta, i.body, i.salt
+            FROM unnest(p_logs, p_places, p_ids, p_metas, p_bodies, p_salts)
+                AS i (log, place, id, meta, body, salt);
+    END IF;
+    IF p_cuts IS NOT NULL THEN
+        PERFORM holdfast.add_cuts(p_tenant, p_key, v_owner, p_cuts);
+    END IF;
+    IF p_anchor IS NOT NULL THEN
+        INSERT INTO holdfast.anchors (tenant, key, version, owner, state)
+            VALUES (p_tenant, p_key, p_version, v_owner, p_anchor);
+    END IF;
+    IF p_name IS NOT NULL THEN
+        INSERT INTO holdfast.keys (tenant, key, name, owner, version, fingerprint)
+            VALUES (p_tenant, p_key, p_name, v_owner, p_version, p_fingerprint);
+    END IF;
+    IF NOT v_late THEN
+        PERFORM holdfast.mark_late(p_tenant, p_key, v_owner, p_version - 1);
     END IF;
     RETURN true;
 END $$;
 
 -- Some changesets, of a thread each. The update of a thread's row is both the check and the lock; threads come
 -- in order of their keys, so that two callers never wait for each other. What is true was appended.
-CREATE FUNCTION holdfast.append(
+CREATE FUNCTION holdfast.append_many(
     p_tenant text, p_user text, p_keys uuid[], p_befores bytea[], p_versions bigint[], p_times bigint[],
     p_hashes bytea[], p_counters bytea[], p_abouts bytea[], p_envelopes bytea[], p_contents bytea[],
     p_salts bytea[], p_anchors bytea[], p_names text[], p_fingerprints bytea[], p_cuts jsonb[],
@@ -51,6 +115,7 @@ CREATE FUNCTION holdfast.append(
 ) RETURNS boolean[] LANGUAGE plpgsql AS $$
 DECLARE
     v_owner text;
+    v_late boolean;
     v_owners text[] := array_fill(NULL::text, ARRAY[cardinality(p_keys)]);
     v_done boolean[] := array_fill(false, ARRAY[cardinality(p_keys)]);
 BEGIN
@@ -65,8 +130,11 @@ BEGIN
             SET version = p_versions[n], updated = p_times[n], hash = p_hashes[n], counters = p_counters[n],
                 about = p_abouts[n]
             WHERE t.tenant = p_tenant AND t.key = p_keys[n] AND t.hash = p_befores[n] AND NOT t.deleted
-            RETURNING t.owner INTO v_owner;
+            RETURNING t.owner, t.late INTO v_owner, v_late;
         CONTINUE WHEN NOT FOUND;
+        IF NOT v_late THEN
+            PERFORM holdfast.mark_late(p_tenant, p_keys[n], v_owner, p_versions[n] - 1);
+        END IF;
         v_done[n] := true;
         v_owners[n] := v_owner;
         IF p_cuts[n] IS NOT NULL THEN
@@ -79,8 +147,9 @@ BEGIN
                     p_counters)
             AS c (key, version, owner, done, time, envelope, content, salt, hash, counters)
         WHERE c.done;
-    INSERT INTO holdfast.items (tenant, key, log, place, version, id, owner, meta, body, salt)
-        SELECT p_tenant, p_keys[i.n], i.log, i.place, p_versions[i.n], i.id, v_owners[i.n], i.meta, i.body, i.salt
+    INSERT INTO holdfast.items (tenant, key, log, place, version, time, id, owner, meta, body, salt)
+        SELECT p_tenant, p_keys[i.n], i.log, i.place, p_versions[i.n], p_times[i.n], i.id, v_owners[i.n], i.meta,
+               i.body, i.salt
         FROM unnest(p_item_changes, p_item_logs, p_item_places, p_item_ids, p_item_metas, p_item_bodies,
                     p_item_salts)
             AS i (n, log, place, id, meta, body, salt)
@@ -98,10 +167,6 @@ BEGIN
                 AS k (key, name, owner, done, version, fingerprint)
             WHERE k.done AND k.name IS NOT NULL;
     END IF;
-    INSERT INTO holdfast.pending (tenant, key, owner, indexed)
-        SELECT p_tenant, p.key, p.owner, p.version - 1
-        FROM unnest(p_keys, p_versions, v_owners, v_done) AS p (key, version, owner, done)
-        WHERE p.done ON CONFLICT DO NOTHING;
     RETURN v_done;
 END $$;
 
@@ -144,14 +209,14 @@ END $$;
 
 CREATE FUNCTION holdfast.restore_items(
     p_tenant text, p_user text, p_key uuid, p_owner text, p_logs text[], p_places bigint[], p_versions bigint[],
-    p_ids text[], p_metas bytea[], p_bodies bytea[], p_salts bytea[], p_erased bytea[]
+    p_times bigint[], p_ids text[], p_metas bytea[], p_bodies bytea[], p_salts bytea[], p_erased bytea[]
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
-    INSERT INTO holdfast.items (tenant, key, log, place, version, id, owner, meta, body, salt, erased)
-        SELECT p_tenant, p_key, i.log, i.place, i.version, i.id, p_owner, i.meta, i.body, i.salt, i.erased
-        FROM unnest(p_logs, p_places, p_versions, p_ids, p_metas, p_bodies, p_salts, p_erased)
-            AS i (log, place, version, id, meta, body, salt, erased);
+    INSERT INTO holdfast.items (tenant, key, log, place, version, time, id, owner, meta, body, salt, erased)
+        SELECT p_tenant, p_key, i.log, i.place, i.version, i.time, i.id, p_owner, i.meta, i.body, i.salt, i.erased
+        FROM unnest(p_logs, p_places, p_versions, p_times, p_ids, p_metas, p_bodies, p_salts, p_erased)
+            AS i (log, place, version, time, id, meta, body, salt, erased);
     RETURN true;
 END $$;
 
@@ -172,7 +237,7 @@ BEGIN
         WHERE c.tenant = p_tenant AND c.key = p_source AND c.version <= p_upto
         ON CONFLICT DO NOTHING;
     INSERT INTO holdfast.items
-        SELECT p_tenant, p_key, i.log, i.place, i.version, i.id, p_owner, i.meta, i.body, i.salt, i.erased,
+        SELECT p_tenant, p_key, i.log, i.place, i.version, i.time, i.id, p_owner, i.meta, i.body, i.salt, i.erased,
                i.key_id, i.nonce
         FROM holdfast.items i
         WHERE i.tenant = p_tenant AND i.key = p_source AND i.version <= p_upto
@@ -362,6 +427,7 @@ BEGIN
         DO UPDATE SET version = excluded.version, words = excluded.words, text = excluded.text;
     IF p_upto >= v_version THEN
         DELETE FROM holdfast.pending p WHERE p.tenant = p_tenant AND p.key = p_key;
+        UPDATE holdfast.threads t SET late = false WHERE t.tenant = p_tenant AND t.key = p_key;
     ELSE
         UPDATE holdfast.pending p SET indexed = greatest(p.indexed, p_upto)
             WHERE p.tenant = p_tenant AND p.key = p_key;

@@ -1,0 +1,34 @@
+"""One database, several tenants and users: each sees its own and nothing else."""
+
+import asyncio
+import tempfile
+
+import holdfast as hf
+
+
+async def seen(db: hf.Database) -> list[str]:
+    """The threads that a scope sees, by id."""
+    return sorted(thread.id for thread in (await db.threads()).threads)
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with hf.open(f"sqlite:///{folder}/agent.db") as db:
+            acme, globex = db.scope(tenant="acme"), db.scope(tenant="globex")
+            alice, bob = db.scope(tenant="acme", user="alice"), db.scope(tenant="acme", user="bob")
+
+            await alice.create("notes")
+            await bob.create("ideas")
+            await globex.create("notes")  # the same id in another tenant is another thread
+
+            print("acme sees", await seen(acme))
+            print("alice sees", await seen(alice))
+            print("globex sees", await seen(globex))
+
+            try:
+                await bob.thread("notes").append(items=[hf.user("Let me in.")])
+            except hf.HoldfastError as error:
+                print("bob is told:", error)
+
+
+asyncio.run(main())

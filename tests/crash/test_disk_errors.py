@@ -1,0 +1,53 @@
+"""A disk that fails or is full, at every write and sync: an error with a code, and on it goes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.crash.apart import apart
+from tests.crash.errors import Findings, Plan, fail_everywhere
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(400)]
+
+SHARES = 2
+
+
+def show(capfd: pytest.CaptureFixture[str], plan: Plan, findings: Findings) -> None:
+    """Print what was done, for whoever watches the run."""
+    with capfd.disabled():
+        sys.stderr.write(
+            f"\ndisk errors, {plan.kind} for {plan.lasts} (share {plan.first} of {plan.stride}): "
+            f"{findings.points} points; failed at {findings.failed}, of which {findings.told} reached a caller, "
+            f"{len(findings.wrong)} wrong\n"
+        )
+
+
+class TestDiskErrors:
+    store_name = "sqlite"
+
+    @pytest.mark.promise("S-02", "S-04")
+    @pytest.mark.parametrize("kind", ["eio", "enospc"])
+    @pytest.mark.parametrize("share", range(1, SHARES + 1))
+    def test_a_failed_write_has_a_code_and_loses_nothing(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str, share: int
+    ) -> None:
+        plan = Plan(kind="eio" if kind == "eio" else "enospc", first=share, stride=SHARES)
+        findings = apart(fail_everywhere, plan, str(tmp_path))
+        show(capfd, plan, findings)
+
+        assert findings.wrong == {}
+        assert findings.told > findings.failed / 2
+
+    @pytest.mark.promise("S-02")
+    @pytest.mark.parametrize("kind", ["eio", "enospc"])
+    def test_a_disk_that_fails_for_a_while_is_used_again(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str
+    ) -> None:
+        plan = Plan(kind="eio" if kind == "eio" else "enospc", stride=13, lasts=3)
+        findings = apart(fail_everywhere, plan, str(tmp_path))
+        show(capfd, plan, findings)
+
+        assert findings.wrong == {}

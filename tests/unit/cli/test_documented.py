@@ -1,0 +1,66 @@
+"""Every command and every option has help, an example, and its place in the reference."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from holdfast.cli.app import COMMANDS, build
+from holdfast.cli.frame import framed
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
+LONGEST = 15
+
+
+def commands() -> dict[str, list[str]]:
+    """The options of every command, by its name."""
+    group = typer.main.get_command(build())
+    found: dict[str, list[str]] = {}
+    for name, command in getattr(group, "commands").items():  # noqa: B009 - a group, which typer does not say
+        options = [option for param in command.params for option in param.opts if option.startswith("-")]
+        found[name] = options
+    return found
+
+
+def sections() -> dict[str, str]:
+    """The reference, by heading; what stands before the first is under the empty one."""
+    parts = re.split(r"^## (\w+)$", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
+
+
+def test_the_reference_has_a_section_for_every_command_and_no_other() -> None:
+    assert list(sections())[1:] == list(commands())
+
+
+@pytest.mark.parametrize("name", list(commands()))
+def test_the_reference_names_every_option(name: str) -> None:
+    written = sections()[name] + sections()[""]
+
+    assert [option for option in commands()[name] if f"`{option}" not in written] == []
+
+
+@pytest.mark.parametrize("work", COMMANDS, ids=lambda work: work.__name__)
+def test_every_command_says_what_it_does_and_gives_an_example(work: object) -> None:
+    assert callable(work)
+    _, words, example = framed(work)
+
+    assert words.split("\n")[0].endswith(".")
+    assert len(words.split("\n")[0]) < 65
+    assert example.startswith("Example: holdfast ")
+
+
+@pytest.mark.parametrize("name", list(commands()))
+def test_every_command_answers_in_json(name: str) -> None:
+    assert "--json" in commands()[name]
+
+
+@pytest.mark.parametrize("work", COMMANDS, ids=lambda work: work.__name__)
+def test_a_command_is_a_short_function(work: object) -> None:
+    assert callable(work)
+    lines = inspect.getsource(work).split('"""')[2].strip().splitlines()
+
+    assert len(lines) <= LONGEST
