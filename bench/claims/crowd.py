@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
+import apsw
+import psycopg
+from psycopg import sql
+
+import holdfast as hf
 from bench import ours
 from bench.clock import Timing, turn_by_turn
 from bench.ground import Ground
@@ -39,19 +45,63 @@ async def measure(ground: Ground) -> Section:
     )
 
 
+SQLITE = """
+BEGIN;
+INSERT INTO threads (key, tenant, id, owner, created, updated, version, hash, counters, segments, labels)
+SELECT key + n, tenant, id || n, owner, created + n, updated, version, hash, counters, segments, labels
+FROM threads, numbers WHERE id = 'crowd';
+INSERT INTO logs (key, thread, name)
+SELECT key + n, thread + n, name FROM logs, numbers WHERE key = 1;
+INSERT INTO changesets (at, time, envelope, content, salt, hash, counters)
+SELECT at + (n << 32), time, envelope, content, salt, hash, counters
+FROM changesets, numbers WHERE at >> 32 = 1;
+INSERT INTO items (at, version, time, meta, body, salt)
+SELECT at + (n << 32), version, time, meta, body, salt FROM items, numbers WHERE at >> 32 = 1;
+COMMIT;
+"""
+
+POSTGRES = """
+CREATE TEMP TABLE crowd AS SELECT n, gen_random_uuid() AS new FROM generate_series(1, {threads}) AS n;
+INSERT INTO holdfast.threads (tenant, key, id, owner, created, updated, version, hash, counters)
+SELECT tenant, new, id || n, owner, created + n, updated, version, hash, counters
+FROM holdfast.threads, crowd WHERE id = 'crowd';
+INSERT INTO holdfast.changesets (tenant, key, version, owner, time, envelope, content, salt, hash, counters)
+SELECT tenant, new, version, owner, time, envelope, content, salt, hash, counters
+FROM holdfast.changesets, crowd
+WHERE key = (SELECT key FROM holdfast.threads WHERE id = 'crowd');
+INSERT INTO holdfast.items (tenant, key, log, place, version, time, owner, meta, body, salt)
+SELECT tenant, new, log, place, version, time, owner, meta, body, salt FROM holdfast.items, crowd
+WHERE key = (SELECT key FROM holdfast.threads WHERE id = 'crowd');
+"""
+
+
 async def load_sqlite(path: Path, threads: int) -> None:
-    """Write so many one-turn threads straight into the tables of a new file."""
-    raise NotImplementedError(
-        f"bulk load of {threads:,} threads into {path.name}: to be written with the schema"
-    )
+    """Copy a thread of one message so many times, straight in the tables of a new file."""
+    await _first_of_crowd(f"sqlite:///{path}")
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.pragma("synchronous", "OFF")
+        connection.execute(
+            "CREATE TEMP TABLE numbers AS WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up"
+            " WHERE n < ?) SELECT n FROM up",
+            (threads,),
+        )
+        connection.execute(SQLITE)
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
 async def load_postgres(url: str, threads: int) -> None:
-    """COPY so many one-turn threads straight into the tables of a new database."""
-    database = url.rpartition("/")[2]
-    raise NotImplementedError(
-        f"bulk load of {threads:,} threads into {database}: to be written with the schema"
-    )
+    """Copy a thread of one message so many times, straight in the tables of a new database."""
+    await _first_of_crowd(url)
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        for statement in POSTGRES.split(";")[:-1]:
+            await connection.execute(sql.SQL(statement).format(threads=sql.Literal(threads)))
+        await connection.execute("VACUUM ANALYZE")
+
+
+async def _first_of_crowd(url: str) -> None:
+    async with hf.open(url) as db:
+        thread = await db.create("crowd", owner="bench")
+        await thread.append(items=[hf.user("Somebody said something here once.")])
 
 
 async def _compared(ground: Ground, full: str, empty: str) -> tuple[Timing, Timing]:

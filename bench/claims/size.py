@@ -15,7 +15,7 @@ from bench.verdict import Bound, Section, Verdict
 BOUND = Bound(
     what="SQLite bytes per turn, search index apart, against the JSON bytes of the turn", sign="≤", target=1.5
 )
-SEARCH = "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name GLOB 'search*'"
+SEARCH = "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name GLOB 'text*'"
 
 
 async def measure(ground: Ground) -> Section:

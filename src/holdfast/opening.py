@@ -1,11 +1,12 @@
 """From a URL to a database. The only module that names a backend."""
 
+import re
 from collections.abc import Generator
 from types import TracebackType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from holdfast.core.errors import MissingExtra, UnknownUrl
+from holdfast.core.errors import InvalidArgument, MissingExtra, UnknownUrl
 from holdfast.core.ports import Store
 from holdfast.core.values import Limits
 from holdfast.threads.database import Database
@@ -56,14 +57,28 @@ async def open_store(url: str, *, limits: Limits | None = None) -> Store:
     if scheme == "sqlite" and url.startswith("sqlite:///"):
         from holdfast.stores.sqlite.store import SqliteStore
 
-        return await SqliteStore.open(unquote(urlsplit(url).path[1:]), limits=limits)
+        return await SqliteStore.open(_file_of(url), limits=limits)
     if scheme in ("postgresql", "postgres"):
         try:
             from holdfast.stores.postgres.store import PostgresStore
         except ImportError as error:
             raise MissingExtra(extra="postgres", package="psycopg") from error
         return await PostgresStore.open(url, limits=limits)
-    raise UnknownUrl(url=url)
+    raise UnknownUrl(url=_without_password(url))
+
+
+def _file_of(url: str) -> str:
+    """The path in an SQLite URL."""
+    parts = urlsplit(url)
+    if parts.query or parts.fragment:
+        raise InvalidArgument(
+            problem="An SQLite URL takes no parameters; write ? as %3F and # as %23 in a path."
+        )
+    return unquote(parts.path[1:])
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:…@", url)
 
 
 async def migrate_store(url: str) -> tuple[int, int]:
@@ -86,7 +101,7 @@ async def _schema_at(url: str) -> int:
     if url.startswith("sqlite:///"):
         from holdfast.stores.sqlite.connection import schema_of_file
 
-        return schema_of_file(unquote(urlsplit(url).path[1:]))
+        return schema_of_file(_file_of(url))
     if url.startswith("postgres"):
         try:
             from holdfast.stores.postgres.schema import NEWEST, migrate

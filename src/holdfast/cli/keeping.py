@@ -9,6 +9,8 @@ from typing import Annotated, BinaryIO
 
 import msgspec
 import typer
+from rich.console import Group
+from rich.text import Text
 
 from holdfast.cli import copying, render
 from holdfast.cli.frame import Answer, Call, url_of
@@ -120,8 +122,12 @@ async def restore(
         raise InvalidArgument(problem=f"There is no backup at {str(file)!r}.")
     if call.url.startswith("postgres"):
         await copying.load_dump(call, file, force=force)
-        return await verify(call)
-    return await _restore_file(call, file, force=force)
+        answer = await verify(call)
+    else:
+        answer = await _restore_file(call, file, force=force)
+    where = render.without_password(call.url)
+    words = f"Restored to {where}." if answer.ok else "Something is wrong with the backup; do not use it."
+    return msgspec.structs.replace(answer, shown=Group(answer.shown, Text(words)))
 
 
 async def _restore_file(call: Call, file: Path, *, force: bool) -> Answer:

@@ -1,12 +1,14 @@
 """Canonical JSON: one encoding for one value, and a refusal by path for what is not JSON."""
 
 import math
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from holdfast.core.errors import InvalidId, InvalidValue, StoreDamaged
 
+T = TypeVar("T")
 JSON: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys. Checked when encoded."""
 
@@ -29,6 +31,23 @@ def decode(data: bytes) -> JSON:
         return _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StoreDamaged(store="a stored record", problem=str(error)) from error
+
+
+def decoder(kind: type[T]) -> Callable[[bytes], T]:
+    """Reads stored bytes as a typed value.
+
+    Raises:
+        StoreDamaged: (the function given back) The bytes are not such a value.
+    """
+    read = msgspec.json.Decoder(kind).decode
+
+    def decode_typed(data: bytes) -> T:
+        try:
+            return read(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise StoreDamaged(store="a stored record", problem=str(error)) from error
+
+    return decode_typed
 
 
 def encode_checked(value: JSON, path: str = "$") -> tuple[bytes, JSON]:

@@ -312,7 +312,7 @@ class StorageError(StoreFailed):
     problem: str
     code: ClassVar[str] = "storage_error"
     sentence: ClassVar[str] = (
-        "{store} failed: {problem}. The commit was not made; check the disk or the server."
+        "{store} failed: {problem}. Nothing was acknowledged; check the disk or the server and try again."
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.encoding import JSON, check_id, encode_checked, is_shallow
+from holdfast.core.encoding import JSON, check_id, decoder, encode_checked, is_shallow
 from holdfast.core.errors import HoldfastError, InvalidValue, TooLarge
 from holdfast.core.ops import Document, Op
 from holdfast.core.rows import ChangesetRow, ItemRow
@@ -69,7 +69,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 _encoder = msgspec.json.Encoder(order="sorted")
 _meta_decoder = msgspec.json.Decoder(Meta)
-_envelope_decoder = msgspec.json.Decoder(Envelope)
+_read_envelope = decoder(Envelope)
+_read_content = decoder(Content)
 _content_decoder = msgspec.json.Decoder(Content)
 _decode_body = msgspec.json.Decoder().decode
 _decode_meta = lru_cache(maxsize=4096)(_meta_decoder.decode)
@@ -266,12 +267,12 @@ def item_of(row: ItemRow) -> Item | Broken:
 
 def content_of(row: ChangesetRow) -> Content:
     """What a changeset row says; nothing if it was erased."""
-    return _content_decoder.decode(row.content) if row.content is not None else _no_content
+    return _read_content(row.content) if row.content is not None else _no_content
 
 
 def envelope_of(row: ChangesetRow) -> Envelope:
     """What a changeset row is."""
-    return _envelope_decoder.decode(row.envelope)
+    return _read_envelope(row.envelope)
 
 
 def changeset_of(row: ChangesetRow, items: tuple[Item, ...]) -> Changeset:

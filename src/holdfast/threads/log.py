@@ -1,22 +1,48 @@
 """Taking from a log: pop its tail, clear it, compact it. Each is a changeset; the past stays readable."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 
 from holdfast.core import pairing, places
 from holdfast.core.errors import InvalidArgument, TranscriptBroken, VersionConflict
-from holdfast.core.values import Changeset, Committed, Cut, Exact, Head, Item, LogSize
+from holdfast.core.values import (
+    HISTORY,
+    Changeset,
+    Committed,
+    Cut,
+    Exact,
+    Expect,
+    Head,
+    Item,
+    LogSize,
+    Window,
+)
 
-if TYPE_CHECKING:
-    from holdfast.threads.thread import Thread
+
+class Owner(Protocol):
+    """The thread that a log belongs to."""
+
+    id: str
+
+    async def head(self) -> Head:
+        """The thread at its newest version."""
+        ...
+
+    async def items(self, *, last: int | None = None, at: int | None = None, log: str = HISTORY) -> Window:
+        """Visible items, oldest first."""
+        ...
+
+    async def append(self, change: Changeset, *, expect: Expect) -> Committed:
+        """Commit one more changeset."""
+        ...
 
 
 class Log:
     """One log of a thread."""
 
-    def __init__(self, thread: "Thread", name: str) -> None:
+    def __init__(self, thread: Owner, name: str) -> None:
         self._thread = thread
         self._name = name
 

@@ -76,17 +76,20 @@ def _check(walk: _Walk, row: ThreadRow, rows: list[tuple[ChangesetRow, list[Item
     for change, items in rows:
         if change.erased is not None:
             walk.erased.append(f"the content of version {change.version}")
-        walk.erased += [f"item {i.place} of {i.log!r}" for i in items if i.erased is not None]
-        for entry in map(item_of, items):
-            if isinstance(entry, Broken) and entry.problem and not _is_erased(entry, items):
-                walk.problems.append(f"item {entry.place} of {entry.log!r} cannot be read: {entry.problem}")
+        for item in items:
+            _check_item(walk, change, item)
         walk.state = _folded(walk, change)
 
 
-def _is_erased(entry: Broken, items: list[ItemRow]) -> bool:
-    return any(
-        item.erased is not None for item in items if (item.log, item.place) == (entry.log, entry.place)
-    )
+def _check_item(walk: _Walk, change: ChangesetRow, item: ItemRow) -> None:
+    name = f"item {item.place} of {item.log!r}"
+    entry = item_of(item)
+    if item.erased is not None:
+        walk.erased.append(name)
+    elif isinstance(entry, Broken):
+        walk.problems.append(f"{name} cannot be read: {entry.problem}")
+    if item.time != change.time:
+        walk.problems.append(f"{name} has another time than its changeset")
 
 
 def _folded(walk: _Walk, change: ChangesetRow) -> Document | None:

@@ -142,6 +142,19 @@ async def test_an_imported_fork_goes_on_alone(store: MemoryStore) -> None:
     assert (await hf.Database(other).thread("next").verify()).ok
 
 
+async def test_a_very_deep_fork_comes_back_whole(store: MemoryStore) -> None:
+    db, other = hf.Database(store), MemoryStore()
+    thread = await db.create("t")
+    for depth in range(40):
+        await thread.append(items=[hf.user(str(depth))], patches=[hf.set(["depth"], depth)], key="k")
+        thread = await thread.fork(f"t{depth}")
+
+    await imported(await exported(store), other)
+
+    await same(thread, hf.Database(other).thread(thread.id))
+    assert await exported(other) == await exported(store)
+
+
 async def test_an_imported_fork_is_searched_with_what_it_inherited(store: MemoryStore) -> None:
     await a_family(store)
     other = MemoryStore()

@@ -37,13 +37,26 @@ class Connections:
             raise translation(error) from error
 
     async def together(self, calls: Sequence[tuple[str, Values]]) -> None:
-        """Make several calls in one transaction, which ends where their pipeline is synchronised."""
+        """Make several calls in one transaction and one round trip.
+
+        The transaction is begun in so many words: a pipeline that is left early, because its task was
+        cancelled, would otherwise commit the calls that were sent.
+        """
         try:
             connection = await self._take()
             try:
                 async with connection.pipeline():
+                    await connection.execute("BEGIN", prepare=False)
                     for name, values in calls:
                         await connection.execute(QUERIES[name], values, binary=True)
+                    await connection.execute("COMMIT", prepare=False)
+            except BaseException:
+                if connection.info.transaction_status in (
+                    TransactionStatus.INTRANS,
+                    TransactionStatus.INERROR,
+                ):
+                    await connection.rollback()
+                raise
             finally:
                 await self._give_back(connection)
         except psycopg.Error as error:

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import apsw
-import msgspec
 
-from holdfast.core.encoding import decode, encode
+from holdfast.core.encoding import decode, decoder, encode
 from holdfast.core.rows import (
     Ask,
     AskAnchor,
@@ -35,9 +34,9 @@ from holdfast.core.values import Counters, Found, Job, Record, Scope
 from holdfast.stores.sqlite.connection import QUERIES, rows_of
 from holdfast.stores.sqlite.logs import LogKeys
 
-_counters = msgspec.json.Decoder(Counters).decode
-_segments = msgspec.json.Decoder(tuple[Segment, ...]).decode
-_labels = msgspec.json.Decoder(tuple[str, ...]).decode
+_counters = decoder(Counters)
+_segments = decoder(tuple[Segment, ...])
+_labels = decoder(tuple[str, ...])
 FIRST, LAST = -(1 << 62), 1 << 62
 
 

@@ -89,7 +89,7 @@ def check_file(connection: apsw.Connection, path: str) -> int:
     """
     name, found = connection.pragma("application_id"), connection.pragma("user_version")
     if name != APPLICATION_ID:
-        if next(iter(connection.execute("SELECT count(*) FROM sqlite_schema")))[0]:
+        if name or next(iter(connection.execute("SELECT count(*) FROM sqlite_schema")))[0]:
             raise StoreDamaged(store=path, problem="it is a database of another program")
         return 0
     pending(found, MIGRATIONS, path)

@@ -1,0 +1,41 @@
+"""What ``holdfast`` offers, to the name, and what importing it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import holdfast
+
+NAMES = """
+    Absent Anywhere Changeset Database Exact HoldfastError Item Job Limits Record Scope Thread VersionConflict
+    append assistant call delete increment insert max merge min open remove result set system union user
+"""
+DRIVERS = {"apsw", "click", "hypothesis", "psycopg", "psycopg_pool", "pytest", "rich", "sqlite3", "typer"}
+
+
+def imported_by(statement: str) -> set[str]:
+    """The top-level modules that a fresh interpreter holds after a statement."""
+    code = f"import sys; {statement}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_public_names_are_these() -> None:
+    assert holdfast.__all__ == NAMES.split()
+
+
+def test_every_public_name_is_there_and_says_what_it_is() -> None:
+    assert [name for name in holdfast.__all__ if not getattr(holdfast, name).__doc__] == []
+
+
+def test_importing_it_imports_no_driver() -> None:
+    assert imported_by("import holdfast") & DRIVERS == set()
+
+
+def test_importing_the_blocking_facade_imports_no_driver() -> None:
+    assert imported_by("import holdfast.sync") & DRIVERS == set()
+
+
+def test_a_driver_is_imported_when_its_store_is_opened() -> None:
+    assert "apsw" in imported_by("import holdfast.stores.sqlite.store")

@@ -1,0 +1,217 @@
+"""Cancelled at any await: nothing is stranded, and every append is there whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import apsw
+import psycopg
+import pytest
+
+import holdfast as hf
+from holdfast.core.values import AppendTo, Enqueue, Put
+from holdfast.stores.postgres.store import PostgresStore
+from tests.crash.apart import apart
+from tests.crash.workload import numbered
+
+pytestmark = [pytest.mark.race, pytest.mark.slow]
+
+THREADS = ("a", "b", "c")
+ROUNDS = 60
+STEPS = 60
+SETTLE_SECONDS = 5.0
+
+
+class Cancelled:
+    """Appends of numbers to one database, some of them cancelled."""
+
+    def __init__(self, db: hf.Database) -> None:
+        self.answered: set[int] = set()
+        self.begun = 0
+        self._db = db
+
+    async def append(self) -> None:
+        """Append the next number."""
+        self.begun += 1
+        number = self.begun
+        await self._db.thread(THREADS[number % 3]).append(numbered(number, items=1 + number % 3))
+        self.answered.add(number)
+
+    async def commit(self) -> None:
+        """Append the next number together with a record and a job of its name."""
+        self.begun += 1
+        number, name = self.begun, f"number {self.begun}"
+        await self._db.commit(
+            [
+                AppendTo(thread=THREADS[number % 3], change=numbered(number, items=1, record=name)),
+                Put(record=hf.Record(kind="fact", id=name, body=number), expect=0),
+                Enqueue(job=hf.Job(id=name, kind="look")),
+            ]
+        )
+        self.answered.add(number)
+
+    async def branch(self) -> None:
+        """Create a thread and fork it."""
+        self.begun += 1
+        thread = await self._db.create(f"thread {self.begun}")
+        await thread.fork(f"fork {self.begun}")
+
+    async def read(self) -> None:
+        """Read in every way."""
+        thread = self._db.thread("a")
+        await thread.items(last=5)
+        await thread.state()
+        await self._db.threads(limit=3)
+        await self._db.search("kettle", limit=2)
+
+    async def verify(self) -> None:
+        """Compare with what is stored: every answered number once, every other once or not at all."""
+        numbers: list[int] = []
+        together: set[str] = set()
+        for name in THREADS:
+            thread = self._db.thread(name)
+            assert (await thread.verify()).problems == ()
+            for change in await thread.changesets(limit=100_000):
+                assert change.run_meta is not None
+                assert len(change.items) == change.run_meta["items"]
+                numbers.append(int(str(change.run_meta["number"])))
+                together |= {str(change.run_meta["record"])} if "record" in change.run_meta else set()
+        jobs = {job.id for job in await self._db.jobs.list(limit=100_000)}
+
+        assert len(numbers) == len(set(numbers))
+        assert self.answered <= set(numbers) <= set(range(1, self.begun + 1))
+        assert together == jobs
+
+
+async def settled(is_settled: Callable[[], Awaitable[bool]]) -> bool:
+    """Whether something comes true before long."""
+    try:
+        async with asyncio.timeout(SETTLE_SECONDS):
+            while not await is_settled():
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        return False
+    return True
+
+
+def can_write_at_once(path: str) -> bool:
+    """Whether nobody reads or writes a file at this moment, as another process sees it."""
+    connection = apsw.Connection(path)
+    try:
+        connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+async def is_idle(url: str, db: hf.Database) -> bool:
+    """Whether no transaction is open and no connection is taken."""
+    if url.startswith("sqlite"):
+        return await asyncio.to_thread(apart, can_write_at_once, path_of(url))
+    assert isinstance(db.store, PostgresStore)
+    stats = db.store._connections.pool.get_stats()
+    if stats.get("requests_waiting") or stats["pool_available"] != stats["pool_size"]:
+        return False
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        row = await (await connection.execute(query)).fetchone()
+    return row == (1,)  # the one that asks
+
+
+def path_of(url: str) -> str:
+    """The file of a SQLite database."""
+    return url.removeprefix("sqlite:///")
+
+
+async def is_closed(url: str) -> bool:
+    """Whether this process has no file and no thread of a store open; PostgreSQL's fixture looks for itself."""
+    if any(thread.name.startswith("holdfast-") for thread in threading.enumerate()):
+        return False
+    if sys.platform != "linux" or not url.startswith("sqlite"):
+        return True
+    links = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
+    return not any(os.readlink(link).startswith(path_of(url)) for link in links if link.is_symlink())
+
+
+async def cancelled_after(seconds: float, work: Awaitable[object], *, twice: bool = False) -> None:
+    """Begin some work and cancel it."""
+    task = asyncio.ensure_future(work)
+    await asyncio.sleep(seconds)
+    task.cancel()
+    if twice:
+        await asyncio.sleep(0)
+        task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+class TestCancellation:
+    @pytest.mark.promise("S-04", "S-02")
+    async def test_appends_cancelled_at_any_time_are_whole_or_absent(self, url: str) -> None:
+        chance = random.Random(11)
+        async with hf.open(url) as db:
+            for name in THREADS:
+                await db.create(name)
+            work = Cancelled(db)
+            for _ in range(ROUNDS):
+                tasks = [asyncio.ensure_future(work.append()) for _ in range(8)]
+                for task in chance.sample(tasks, 5):
+                    await asyncio.sleep(chance.choice([0, 0, 0.0003, 0.001]))
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+            assert await settled(lambda: is_idle(url, db))
+            await work.verify()
+            assert len(work.answered) < work.begun, "nothing was cancelled"
+
+    @pytest.mark.promise("S-04", "S-02")
+    @pytest.mark.parametrize("what", ["append", "commit", "branch", "read"])
+    async def test_a_call_cancelled_at_its_nth_step_strands_nothing(self, url: str, what: str) -> None:
+        async with hf.open(url) as db:
+            for name in THREADS:
+                await db.create(name)
+            work = Cancelled(db)
+            await work.append()
+            for steps in range(STEPS):
+                task = asyncio.ensure_future(getattr(work, what)())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                if steps % 3 == 0:
+                    await asyncio.sleep(0)
+                    task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+            assert await settled(lambda: is_idle(url, db))
+            await asyncio.wait_for(work.append(), SETTLE_SECONDS)
+            await work.verify()
+
+    @pytest.mark.promise("S-04")
+    async def test_opening_that_is_cancelled_leaves_nothing_open(self, url: str) -> None:
+        async def open_and_close() -> None:
+            async with hf.open(url) as db:
+                await db.threads()
+
+        await open_and_close()
+        for n in range(30):
+            await cancelled_after(n * 0.0007, open_and_close(), twice=n % 3 == 0)
+
+        assert await settled(lambda: is_closed(url))
+
+    @pytest.mark.promise("S-04")
+    async def test_closing_that_is_cancelled_can_be_finished(self, url: str) -> None:
+        for n in range(6):
+            db = await hf.open(url)
+            await db.create(f"thread {n}")
+            await cancelled_after(n * 0.0005, db.close())
+            await asyncio.wait_for(db.close(), SETTLE_SECONDS)
+
+        assert await settled(lambda: is_closed(url))
