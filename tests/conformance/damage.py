@@ -62,7 +62,8 @@ class SqliteDamage:
     async def swap(self, thread: str, first: int, second: int) -> None:
         for before, after in ((first, -1), (second, first), (-1, second)):
             self._run(
-                f"UPDATE changesets SET at = ({SQLITE_KEY} << 32) + :after WHERE at = ({SQLITE_KEY} << 32) + :before",
+                f"UPDATE changesets SET at = ({SQLITE_KEY} << 32) + :after "
+                f"WHERE at = ({SQLITE_KEY} << 32) + :before",
                 {"thread": thread, "before": before, "after": after},
             )
 
@@ -75,7 +76,9 @@ class SqliteDamage:
         assert changed == 1
 
 
-POSTGRES_KEY = "(SELECT key FROM holdfast.threads WHERE tenant = 'default' AND id = %(thread)s AND NOT deleted)"
+POSTGRES_KEY = (
+    "(SELECT key FROM holdfast.threads WHERE tenant = 'default' AND id = %(thread)s AND NOT deleted)"
+)
 
 
 class PostgresDamage:

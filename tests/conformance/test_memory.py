@@ -16,6 +16,7 @@ from tests.conformance.damage import MemoryDamage
 class TestMemoryStore(StoreContract):
     store_name = "memory"
     durable = False
+    shared = False
 
     @pytest.fixture
     def stores(self) -> list[MemoryStore]:

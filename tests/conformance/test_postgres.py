@@ -26,7 +26,9 @@ DO $$ DECLARE name text; BEGIN
     END LOOP;
 END $$
 """
-OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+OTHERS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
 
 
 @pytest.fixture(scope="class")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ class TestSqliteStore(StoreContract):
     store_name = "sqlite"
 
     @pytest.fixture
-    def opening(self, tmp_path: Path) -> Opening:
+    def opening(self, tmp_path: Path) -> Iterator[Opening]:
         @asynccontextmanager
         async def opened(clock: Clock) -> AsyncIterator[Store]:
             store = SqliteStore(str(tmp_path / "test.db"), clock=clock)
@@ -27,9 +27,9 @@ class TestSqliteStore(StoreContract):
                 yield store
             finally:
                 await store.close()
-            assert not (tmp_path / "test.db-wal").exists(), "a connection was left open"
 
-        return opened
+        yield opened
+        assert not (tmp_path / "test.db-wal").exists(), "a connection was left open"
 
     @pytest.fixture
     def damage(self, tmp_path: Path) -> Damage:

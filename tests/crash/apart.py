@@ -17,7 +17,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 PATIENCE = 380
 
-# The server that forks has no threads and has imported what most children need, so a child takes milliseconds.
+# The server that forks has no threads and has imported what most need, so a child takes milliseconds.
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["holdfast", "holdfast.stores.sqlite.store", "holdfast.testing.disk"])
 

@@ -77,14 +77,10 @@ async def _look_at(thread: Thread, contents: Contents) -> set[str]:
         contents.problems.append(f"{thread.id}: an append is there twice")
     if (await thread.state()).get("count", 0) != len(numbers):
         contents.problems.append(f"{thread.id}: the state does not count every append")
-    contents.problems += [
-        f"{thread.id}: version {c.version} is there in part" for c in changes if _is_partial(c)
-    ]
-    return {
-        str(change.run_meta["record"])
-        for change in changes
-        if change.run_meta and "record" in change.run_meta
-    }
+    partial = [change.version for change in changes if _is_partial(change)]
+    contents.problems += [f"{thread.id}: version {version} is there in part" for version in partial]
+    metas = [change.run_meta for change in changes if change.run_meta]
+    return {str(meta["record"]) for meta in metas if "record" in meta}
 
 
 def _is_partial(change: hf.Changeset) -> bool:
@@ -112,19 +108,17 @@ def missing(facts: Sequence[Fact], contents: Contents) -> list[str]:
     threads = contents.threads
     lost = [f"{name} is there, though deleted" for name in gone & threads.keys()]
     for name, version in facts_about(facts, "thread"):
-        if (
-            name not in doomed | threads.keys()
-            or len(threads.get(str(name), ())) < int(version)
-            and name not in doomed
-        ):
-            lost.append(f"thread {name} at {version} was lost")
+        if str(name) not in doomed and len(threads.get(str(name), [])) < int(version):
+            lost.append(f"version {version} of {name} was lost")
+        if str(name) not in doomed | threads.keys():
+            lost.append(f"thread {name} was lost")
     for name, version, hash in facts_about(facts, "changeset"):
         if str(name) in doomed and str(name) not in threads:
             continue
         if hash not in threads.get(str(name), [])[int(version) - 1 : int(version)]:
             lost.append(f"version {version} of {name} was lost")
-    lost += [
-        f"record {n} was lost" for n, r in facts_about(facts, "record") if contents.records.get(str(n)) != r
-    ]
+    for name, revision in facts_about(facts, "record"):
+        if contents.records.get(str(name)) != revision:
+            lost.append(f"record {name} was lost")
     lost += [f"job {name} was lost" for (name,) in facts_about(facts, "job") if name not in contents.jobs]
     return lost

@@ -1,10 +1,11 @@
-"""A writer that is killed at a named point or at any moment, started again, and repeats what was not answered."""
+"""A writer that is killed at a named point or at any moment, and then repeats what was not answered."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Final
@@ -24,6 +25,8 @@ Answer = tuple[int, str, int, str]
 THREADS: Final = ("a", "b", "c")
 TOGETHER: Final = 5
 CHECKPOINT_PAGES: Final = 30
+LINGER_SECONDS: Final = 0.02
+"""How long a process stays at the point before it dies, so that answers given too early get out."""
 
 POINTS: Final = (
     "before the transaction",
@@ -49,6 +52,7 @@ class Trap:
         if point == self._point:
             self._left -= 1
             if self._left == 0:
+                time.sleep(LINGER_SECONDS)
                 os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -20,7 +20,7 @@ def show(capfd: pytest.CaptureFixture[str], plan: Plan, findings: Findings) -> N
     with capfd.disabled():
         sys.stderr.write(
             f"\ndisk errors, {plan.kind} for {plan.lasts} (share {plan.first} of {plan.stride}): "
-            f"{findings.points} points; failed at {findings.failed}, of which {findings.told} reached a caller, "
+            f"{findings.points} points; failed at {findings.failed}, callers were told at {findings.told}, "
             f"{len(findings.wrong)} wrong\n"
         )
 

@@ -43,11 +43,9 @@ class Rounds:
         with answers:
             try:
                 while True:
-                    number, *rest = answers.recv()
-                    answer: Answer = (number, *rest)
-                    assert self.answers.setdefault(number, answer) == answer, (
-                        "repeated, and answered differently"
-                    )
+                    answer: Answer = answers.recv()
+                    first = self.answers.setdefault(answer[0], answer)
+                    assert answer == first, "repeated, and answered differently"
             except (EOFError, ConnectionResetError):
                 return
 

@@ -1,4 +1,4 @@
-"""Power lost at every write and sync of 200 commits: nothing acknowledged is lost, nothing is there in part."""
+"""Power lost at every write and sync of 200 commits: nothing acknowledged is lost, nothing is in part."""
 
 from __future__ import annotations
 
@@ -96,14 +96,15 @@ def asked(path: str) -> list[str]:
 def stopped_for_good(point: int, directory: str) -> list[Fact]:
     """What was acknowledged by a process that lost power at a point."""
     out, into = os.pipe()
+
+    def tell(fact: Fact) -> None:
+        os.write(into, json.dumps(fact).encode() + b"\n")
+
     if os.fork() == 0:
         try:
             disk = FaultyDisk("stopped")
             disk.arm(Fault("stop", at=point))
-            day = Workday(str(Path(directory) / FILE), vfs=disk.name)
-            asyncio.run(
-                day.spend(lambda fact: os.write(into, json.dumps(fact).encode() + b"\n"), FULL_ROUNDS)
-            )
+            asyncio.run(Workday(str(Path(directory) / FILE), vfs=disk.name).spend(tell, FULL_ROUNDS))
         finally:
             os._exit(1)
     os.close(into)

@@ -1,4 +1,4 @@
-"""A day in the life of a database: every kind of commit, each told to whoever listens once it is acknowledged.
+"""A day in the life of a database: every kind of commit, each told to a listener once it is acknowledged.
 
 The order of everything is fixed, groups of commits included, so that two runs ask the same of the disk.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import holdfast as hf
 from holdfast.core.errors import StoreBusy, StoreFailed, ThreadExists, ThreadNotFound
 from holdfast.core.planning import Plan
-from holdfast.core.values import AppendTo, Committed, Enqueue, Put
+from holdfast.core.rows import Asking
+from holdfast.core.values import AppendTo, Committed, Enqueue, Put, Write
 from holdfast.stores.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -105,7 +106,7 @@ class Day:
         """A changeset, a record and a job, all or none."""
         name = f"with-{turn}"
         change = numbered(self._next(), items=1, record=name)
-        writes = [
+        writes: list[Write] = [
             AppendTo(thread="a", change=change),
             Put(record=hf.Record(kind=RECORD_KIND, id=name, body={"turn": turn}, tags=("x",)), expect=0),
             Enqueue(job=hf.Job(id=name, kind="look", body={"turn": turn})),
@@ -176,12 +177,12 @@ class Day:
         return self._number
 
 
-def _held(gate: threading.Event) -> Generator[Any, Any, Plan]:
+def _held(gate: threading.Event) -> Asking[Plan]:
     """A plan that changes nothing and takes as long as it is told to, so that others queue up behind it."""
     if not gate.wait(HOLD_SECONDS):
         raise StoreBusy(store="The workload")
+    yield from ()
     return Plan(effects=[], results=[], known={})
-    yield
 
 
 class Workday:

@@ -1,4 +1,6 @@
-"""Files that are damaged, foreign, newer, read-only, full or shared: each gets an error that says what to do."""
+"""Files that are damaged, foreign, newer, read-only, full or shared: an error that says what to do."""
+
+# ruff: noqa: ASYNC240 - nothing else runs while these tests look at their files
 
 from __future__ import annotations
 
@@ -27,7 +29,6 @@ from holdfast.core.errors import (
     StorageFull,
     StoreBusy,
     StoreDamaged,
-    StoreReadOnly,
 )
 from holdfast.stores.sqlite import connection as opening
 from holdfast.stores.sqlite.store import SqliteStore
@@ -64,7 +65,8 @@ def body_of(path: Path, text: str) -> int:
     connection = apsw.Connection(str(path))
     [(row,)] = connection.execute("SELECT row FROM items WHERE instr(body, ?)", (text.encode(),)).fetchall()
     connection.close()
-    return int(row)
+    assert isinstance(row, int)
+    return row
 
 
 async def refused(path: Path | str, kind: type[HoldfastError]) -> HoldfastError:
@@ -111,7 +113,9 @@ class TestDamagedRows:
     @pytest.mark.promise("B-06", "T-13")
     async def test_an_altered_item_is_found_though_it_can_be_read(self, filled: Path) -> None:
         row = body_of(filled, "said 2 in 0")
-        change(filled, """UPDATE items SET body = CAST('{"content":"never said"}' AS BLOB) WHERE row = ?""", row)
+        change(
+            filled, """UPDATE items SET body = CAST('{"content":"never said"}' AS BLOB) WHERE row = ?""", row
+        )
         async with hf.open(f"sqlite:///{filled}") as db:
             window = await db.thread("thread-0").items()
             verdict = await db.thread("thread-0").verify()
@@ -249,7 +253,7 @@ async def _codes(path: Path) -> set[str]:
 
 
 def copy_files(source: str, target: str) -> None:
-    """Copy a database with its WAL. In its own process: to open and close the file here would drop its locks."""
+    """Copy a database with its WAL; in its own process, since closing a file drops all locks on it."""
     for file in Path(source).glob("agent.db*"):
         shutil.copy(file, target)
 
@@ -375,7 +379,9 @@ class TestFullDisk:
 class TestPaths:
     store_name = "sqlite"
 
-    @pytest.mark.parametrize("name", ["my agent.db", "naïve ☕ 記憶.db", "what?.db", "100%.db", "a#b&c=d.db", "'\".db"])
+    @pytest.mark.parametrize(
+        "name", ["my agent.db", "naïve ☕ 記憶.db", "what?.db", "100%.db", "a#b&c=d.db", "'\".db"]
+    )
     async def test_any_name_can_be_a_file(self, tmp_path: Path, name: str) -> None:
         path = tmp_path / name
         await fill(Path(quote(str(path))))
@@ -448,8 +454,14 @@ class TestSharing:
             async with hf.open(url) as second:
                 for n in range(10):
                     await first.thread("thread-0").append(items=[hf.user(f"first {n}")])
-                    await second.thread("thread-0").append(items=[hf.user(f"second {n}")], expect=hf.Exact(2 * n + 1))
-                many = [db.thread("thread-0").append(items=[hf.user("x")]) for db in (first, second) for _ in range(20)]
+                    await second.thread("thread-0").append(
+                        items=[hf.user(f"second {n}")], expect=hf.Exact(2 * n + 1)
+                    )
+                many = [
+                    db.thread("thread-0").append(items=[hf.user("x")])
+                    for db in (first, second)
+                    for _ in range(20)
+                ]
                 done = await asyncio.gather(*many)
             await first.thread("thread-0").append(items=[hf.user("alone again")])
             verdict = await first.thread("thread-0").verify()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -89,15 +89,12 @@ class Cancelled:
         assert together == jobs
 
 
-async def settled(is_settled: Callable[[], Awaitable[bool]]) -> bool:
-    """Whether something comes true before long."""
-    try:
-        async with asyncio.timeout(SETTLE_SECONDS):
-            while not await is_settled():
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        return False
-    return True
+async def settled(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
+    """What is still going on when there was time enough for it to end."""
+    end = time.monotonic() + SETTLE_SECONDS
+    while (found := await look()) and time.monotonic() < end:  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.02)
+    return found
 
 
 def can_write_at_once(path: str) -> bool:
@@ -113,18 +110,22 @@ def can_write_at_once(path: str) -> bool:
     return True
 
 
-async def is_idle(url: str, db: hf.Database) -> bool:
-    """Whether no transaction is open and no connection is taken."""
+async def under_way(url: str, db: hf.Database) -> list[str]:
+    """The transactions that are open and the connections that are taken."""
     if url.startswith("sqlite"):
-        return await asyncio.to_thread(apart, can_write_at_once, path_of(url))
+        free = await asyncio.to_thread(apart, can_write_at_once, path_of(url))
+        return [] if free else ["the file is locked"]
     assert isinstance(db.store, PostgresStore)
     stats = db.store._connections.pool.get_stats()
-    if stats.get("requests_waiting") or stats["pool_available"] != stats["pool_size"]:
-        return False
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
+    taken = stats["pool_size"] - stats["pool_available"]
+    found = [f"{taken} connection(s) were not given back"] if taken else []
+    query = (
+        "SELECT state || ': ' || query FROM pg_stat_activity WHERE datname = current_database() "
+        "AND backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid()"
+    )
     async with await psycopg.AsyncConnection.connect(url) as connection:
-        row = await (await connection.execute(query)).fetchone()
-    return row == (1,)  # the one that asks
+        rows = await (await connection.execute(query)).fetchall()
+    return found + [str(row[0]) for row in rows]
 
 
 def path_of(url: str) -> str:
@@ -132,14 +133,17 @@ def path_of(url: str) -> str:
     return url.removeprefix("sqlite:///")
 
 
-async def is_closed(url: str) -> bool:
-    """Whether this process has no file and no thread of a store open; PostgreSQL's fixture looks for itself."""
-    if any(thread.name.startswith("holdfast-") for thread in threading.enumerate()):
-        return False
-    if sys.platform != "linux" or not url.startswith("sqlite"):
-        return True
-    links = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]
-    return not any(os.readlink(link).startswith(path_of(url)) for link in links if link.is_symlink())
+async def still_open(url: str) -> list[str]:
+    """Threads and files of stores in this process; PostgreSQL's fixture looks for connections by itself."""
+    found = [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")]
+    if sys.platform == "linux" and url.startswith("sqlite"):
+        found += [name for name in open_files() if name.startswith(path_of(url))]
+    return found
+
+
+def open_files() -> list[str]:
+    """The names of the files that this process has open."""
+    return [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
 
 
 async def cancelled_after(seconds: float, work: Awaitable[object], *, twice: bool = False) -> None:
@@ -168,7 +172,7 @@ class TestCancellation:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-            assert await settled(lambda: is_idle(url, db))
+            assert await settled(lambda: under_way(url, db)) == []
             await work.verify()
             assert len(work.answered) < work.begun, "nothing was cancelled"
 
@@ -190,7 +194,7 @@ class TestCancellation:
                     task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
-            assert await settled(lambda: is_idle(url, db))
+            assert await settled(lambda: under_way(url, db)) == []
             await asyncio.wait_for(work.append(), SETTLE_SECONDS)
             await work.verify()
 
@@ -204,7 +208,7 @@ class TestCancellation:
         for n in range(30):
             await cancelled_after(n * 0.0007, open_and_close(), twice=n % 3 == 0)
 
-        assert await settled(lambda: is_closed(url))
+        assert await settled(lambda: still_open(url)) == []
 
     @pytest.mark.promise("S-04")
     async def test_closing_that_is_cancelled_can_be_finished(self, url: str) -> None:
@@ -214,4 +218,4 @@ class TestCancellation:
             await cancelled_after(n * 0.0005, db.close())
             await asyncio.wait_for(db.close(), SETTLE_SECONDS)
 
-        assert await settled(lambda: is_closed(url))
+        assert await settled(lambda: still_open(url)) == []

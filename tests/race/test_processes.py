@@ -19,9 +19,7 @@ pytestmark = [pytest.mark.race, pytest.mark.slow]
 PROCESSES = 8
 
 
-def run_all(
-    url: str, amount: int, work: Work, way: Callable[..., list[Won]] = compete
-) -> list[list[Won]]:
+def run_all(url: str, amount: int, work: Work, way: Callable[..., list[Won]] = compete) -> list[list[Won]]:
     """What each of eight processes was told, all begun at the same moment."""
     running = []
     for n in range(PROCESSES):

@@ -1,11 +1,16 @@
 """Whose something is: the owner of what is new, and what stands in the way unseen."""
 
 from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
 
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import Conflict, InvalidArgument, InvalidInput, StoreBusy, ThreadExists
 from holdfast.core.rows import AddThread, Effect, Restore, SaveRecord
-from holdfast.core.values import Scope
+from holdfast.core.values import Job, Record, Scope
+
+Owned = TypeVar("Owned", Record, Job)
 
 
 def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
@@ -20,6 +25,11 @@ def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
     if scope.user not in (None, owner):
         raise InvalidArgument(problem=f"User {scope.user!r} cannot make a {what} owned by {owner!r}.")
     return owner
+
+
+def owned(scope: Scope, thing: Owned, what: str) -> Owned:
+    """A record or a job with its owner filled in."""
+    return msgspec.structs.replace(thing, owner=owner_for(scope, thing.owner, what))
 
 
 def obstacle(effects: Iterable[Effect]) -> Conflict | InvalidInput | StoreBusy:

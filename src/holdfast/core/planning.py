@@ -13,9 +13,9 @@ from holdfast.core import chain, places
 from holdfast.core.encoding import encode
 from holdfast.core.errors import (
     ClaimLost,
+    HoldfastError,
     InvalidArgument,
     KeyReused,
-    LogFull,
     RevisionConflict,
     ThreadExists,
     ThreadNotFound,
@@ -23,7 +23,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.jobs import claimed
 from holdfast.core.ops import Document, apply
-from holdfast.core.owners import owner_for
+from holdfast.core.owners import owned, owner_for
 from holdfast.core.pairing import open_after
 from holdfast.core.reading import check_version, reach, read_mark, read_state, read_thread, spans
 from holdfast.core.rows import (
@@ -31,10 +31,8 @@ from holdfast.core.rows import (
     AddThread,
     Advance,
     AskChangesets,
-    AskCuts,
     AskDue,
     Asking,
-    AskItems,
     AskJob,
     AskKey,
     AskRecord,
@@ -55,7 +53,8 @@ from holdfast.core.rows import (
     ThreadRow,
     ask,
 )
-from holdfast.core.stored import Content, Meta, Prepared, Run, envelope, fingerprint
+from holdfast.core.standing import runs_of, stand
+from holdfast.core.stored import Content, Meta, Prepared, envelope, fingerprint
 from holdfast.core.values import (
     ABOUT,
     Absent,
@@ -69,7 +68,6 @@ from holdfast.core.values import (
     Exact,
     Expect,
     Finish,
-    Item,
     LogSize,
     Put,
     Require,
@@ -132,8 +130,9 @@ def plan_commit(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Pla
             case Put() | Drop() | Require():
                 yield from _record(write, setting, plan)
             case Enqueue():
-                plan.effects.append(AddJob(write.job))
-                plan.results.append(write.job)
+                job = owned(setting.scope, write.job, "job")
+                plan.effects.append(AddJob(job))
+                plan.results.append(job)
             case Finish():
                 yield from _finish(write, plan)
     return plan
@@ -143,24 +142,36 @@ def plan_commit(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Pla
 
 
 def _append(write: Ready, setting: Setting, plan: Plan) -> Asking[None]:
-    change = write.prepared.change
-    mark = fingerprint(write.prepared) if change.key is not None else None
     known, cached = yield from _find(write.thread, setting, plan)
-    if cached and _refusal(write, known) is not None:
-        row = yield from ask(AskThread(write.thread))
-        known, cached = (Known(row) if row else None), False
-    if change.key is not None and known is not None and (setting.fresh or _refusal(write, known)):
-        done = yield from _done_before(known.row, change.key, mark)
+    try:
+        yield from _append_to(known, write, setting, plan, asked=setting.fresh)
+        return
+    except HoldfastError:
+        sure = setting.fresh or not (cached or write.prepared.change.key is not None)
+        if sure or write.thread in plan.known:
+            raise
+    # What was remembered may be out of date, or the append may be one that was made before.
+    row = yield from ask(AskThread(write.thread))
+    yield from _append_to(Known(row) if row else None, write, setting, plan, asked=True)
+
+
+def _append_to(
+    known: Known | None, write: Ready, setting: Setting, plan: Plan, *, asked: bool
+) -> Asking[None]:
+    """Append to what is known of a thread; if ``asked``, look first whether the key was used before."""
+    key = write.prepared.change.key
+    mark = fingerprint(write.prepared) if key is not None else None
+    if asked and key is not None and known is not None:
+        done = yield from _done_before(known.row, key, mark)
         if done is not None:
             plan.results.append(done)
             return
     refusal = _refusal(write, known)
     if refusal is not None:
         raise refusal
-    if known is None:
-        known = _created(write, setting, plan)
-    advance, after = yield from _advance(write.prepared, known, setting, mark)
-    plan.effects.append(advance)
+    start = known or _created(write, setting)
+    advance, after = yield from _advance(write.prepared, start, setting, mark)
+    plan.effects += [advance] if known else [AddThread(start.row), advance]
     plan.known[write.thread] = after
     plan.results.append(
         Committed(thread=write.thread, version=after.row.version, time=after.row.updated, hash=after.row.hash)
@@ -203,11 +214,9 @@ def _done_before(row: ThreadRow, name: str, mark: bytes | None) -> Asking[Commit
     )
 
 
-def _created(write: Ready, setting: Setting, plan: Plan) -> Known:
+def _created(write: Ready, setting: Setting) -> Known:
     owner = write.expect.owner if isinstance(write.expect, Absent) else None
-    known = Known(new_thread(write.thread, owner, setting), {})
-    plan.effects.append(AddThread(known.row))
-    return known
+    return Known(new_thread(write.thread, owner, setting), {})
 
 
 def new_thread(id: str, owner: str | None, setting: Setting) -> ThreadRow:
@@ -231,7 +240,7 @@ def _advance(
     """The rows of one more changeset."""
     row, change = known.row, prepared.change
     salts = setting.random(chain.SALT_BYTES * (len(prepared.bodies) + 1))
-    stands = yield from _stand(row, change)
+    stands = yield from stand(row, change)
     time = max(setting.now, row.updated)
     items = tuple(
         ItemRow(
@@ -256,7 +265,7 @@ def _advance(
     written = ChangesetRow(
         version=row.version + 1,
         time=time,
-        envelope=envelope(change, _runs(items)),
+        envelope=envelope(change, runs_of(items)),
         content=prepared.content,
         salt=salts[: chain.SALT_BYTES] if prepared.content is not None else None,
         hash=b"",
@@ -275,51 +284,6 @@ def _advance(
         name=change.key,
         fingerprint=mark,
     )
-
-
-def _stand(row: ThreadRow, change: Changeset) -> Asking[list[int]]:
-    """The place of each item of a changeset."""
-    ends = {log: size.end for log, size in row.counters.logs.items()}
-    found: list[int] = []
-    for item in change.items:
-        if item.place:
-            yield from _check_free(row, item, ends.get(item.log, 0), change, found)
-            found.append(item.place)
-            continue
-        ends[item.log] = ends.get(item.log, 0) + 1
-        places.check_end(ends[item.log], row.id, item.log)
-        found.append(places.at(ends[item.log]))
-    return found
-
-
-def _check_free(row: ThreadRow, item: Item, end: int, change: Changeset, before: list[int]) -> Asking[None]:
-    """Refuse a place that is taken, or that lies in a cut: a reader passes over cuts as a whole."""
-    log, place = item.log, item.place
-    if not 0 < place < places.at(end + 1) or place % places.ROOM == 0:
-        raise InvalidArgument(problem=f"Place {place} of log {log!r} is not between two items of {row.id!r}.")
-    for segment in chain.segments_of(row):
-        taken = yield from ask(
-            AskItems(segment.key, log, place - 1, place + 1, segment.upto, 1, backwards=False)
-        )
-        cut = yield from ask(AskCuts(segment.key, log, place, place, segment.upto))
-        if taken or cut:
-            raise LogFull(thread=row.id, log=log)
-    twice = any(
-        other.log == log and stands == place for other, stands in zip(change.items, before, strict=False)
-    )
-    if twice or any(cut.log == log and cut.first <= place <= cut.last for cut in change.cuts):
-        raise LogFull(thread=row.id, log=log)
-
-
-def _runs(items: tuple[ItemRow, ...]) -> tuple[Run, ...]:
-    runs: list[Run] = []
-    for item in items:
-        last = runs[-1] if runs else None
-        if last and last.log == item.log and places.last_of(last.first, last.count + 1) == item.place:
-            runs[-1] = Run(last.log, last.first, last.count + 1)
-        else:
-            runs.append(Run(item.log, item.place, 1))
-    return tuple(runs)
 
 
 def settle(
@@ -411,8 +375,7 @@ def _record(write: Put | Drop | Require, setting: Setting, plan: Plan) -> Asking
     if write.expect is not None and write.expect != before:
         raise RevisionConflict(kind=kind, id=id, expected=write.expect, actual=before)
     if isinstance(write, Put):
-        owner = owner_for(setting.scope, write.record.owner, "record")
-        record = msgspec.structs.replace(write.record, owner=owner, revision=before + 1)
+        record = msgspec.structs.replace(owned(setting.scope, write.record, "record"), revision=before + 1)
         plan.effects.append(SaveRecord(record=record, before=before))
         plan.results.append(record)
         return

@@ -9,7 +9,8 @@
 
 ``opening`` gives an async context manager of the open store, on the same data each time. Where that cannot
 be, an async fixture ``store`` that yields an open store is enough for most of the contract. A fixture
-``damage`` says how to change rows behind the store's back, for the tests of what is found then.
+``damage`` says how to change rows behind the store's back, for the tests of what is found then. Who allows
+only known marks says ``pytest_plugins = ["holdfast.testing.plugin"]`` in ``conftest.py``.
 """
 
 from holdfast.testing.contracts.appends import AppendContract
@@ -26,6 +27,7 @@ from holdfast.testing.contracts.pairing import PairingContract
 from holdfast.testing.contracts.records import CommitContract, RecordsContract
 from holdfast.testing.contracts.scopes import ListContract, ScopeContract
 from holdfast.testing.contracts.search import SearchContract
+from holdfast.testing.contracts.sharing import SharingContract
 from holdfast.testing.contracts.travel import TimeTravelContract
 from holdfast.testing.contracts.watching import WatchContract
 
@@ -50,6 +52,7 @@ class StoreContract(
     BadInputContract,
     ChainContract,
     WatchContract,
+    SharingContract,
     MachineContract,
 ):
     """The whole contract."""

@@ -40,9 +40,12 @@ leaves = st.one_of(
     st.sampled_from(["", "a", "\x00", "🦊"]),
 )
 values = st.recursive(
-    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3)
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
 )
-documents: st.SearchStrategy[Document] = st.dictionaries(st.sampled_from(["x", "y", "a.b"]), values, max_size=3)
+documents: st.SearchStrategy[Document] = st.dictionaries(
+    st.sampled_from(["x", "y", "a.b"]), values, max_size=3
+)
 keys = st.sampled_from(["x", "y", "a.b"]) | st.integers(0, 2)
 paths = st.lists(keys, min_size=1, max_size=3)
 numbers = st.integers(-3, 3) | st.sampled_from([0.5, 1.0])
@@ -69,7 +72,9 @@ messages = st.builds(
     log=logs,
     format=st.sampled_from(["holdfast", "openai.responses"]),
 )
-opaque = st.builds(Item, body=st.binary(max_size=8), codec=st.just("raw"), format=st.just("langchain"), log=logs)
+opaque = st.builds(
+    Item, body=st.binary(max_size=8), codec=st.just("raw"), format=st.just("langchain"), log=logs
+)
 calls = st.builds(call, st.sampled_from(["c1", "c2"]), st.just("f"), leaves, run=st.sampled_from([None, "r"]))
 results = st.builds(result, st.sampled_from(["c1", "c2"]), leaves, run=st.sampled_from([None, "r"]))
 items = st.lists(st.one_of(messages, messages, opaque, calls, results), max_size=4).map(tuple)
@@ -86,7 +91,10 @@ changesets = st.builds(
     key=st.sampled_from([None, None, "k1", "k2"]),
 )
 expects = st.one_of(
-    st.just(Anywhere()), st.just(Anywhere()), st.builds(Exact, st.integers(0, 6)), st.just(Absent(owner="alice"))
+    st.just(Anywhere()),
+    st.just(Anywhere()),
+    st.builds(Exact, st.integers(0, 6)),
+    st.just(Absent(owner="alice")),
 )
 
 item_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(

@@ -21,7 +21,9 @@ class FailingStore:
     at it. ``calls`` counts the calls so far, so that a test can fail each one in turn.
     """
 
-    def __init__(self, store: Store, *, fail_at: int, how: Literal["error", "cancel", "after"] = "error") -> None:
+    def __init__(
+        self, store: Store, *, fail_at: int, how: Literal["error", "cancel", "after"] = "error"
+    ) -> None:
         self.name = store.name
         self.limits: Limits = store.limits
         self.calls = 0

@@ -29,6 +29,8 @@ class Given:
     """How the store is called in reports."""
     durable: ClassVar[bool] = True
     """Whether what was committed is there when the store is opened again."""
+    shared: ClassVar[bool] = True
+    """Whether the same data can be opened several times at once."""
     pytestmark = pytest.mark.asyncio
 
     @pytest.fixture
@@ -71,6 +73,14 @@ class Given:
             pytest.skip("this store keeps nothing, or cannot be opened again")
         return _opened(opening, clock)
 
+    def opening_twice(
+        self, opening: Opening | None, clock: Clock
+    ) -> AbstractAsyncContextManager[list[Database]]:
+        """Two databases over the same data; for tests of what one does behind the other's back."""
+        if opening is None or not self.shared:
+            pytest.skip("this store cannot be opened twice")
+        return _opened_twice(opening, clock)
+
     def damaging(self, damage: Damage | None) -> Damage:
         """What does damage; for tests that cannot do without."""
         if damage is None:
@@ -82,3 +92,9 @@ class Given:
 async def _opened(opening: Opening, clock: Clock) -> AsyncIterator[Database]:
     async with opening(clock) as store:
         yield Database(store)
+
+
+@asynccontextmanager
+async def _opened_twice(opening: Opening, clock: Clock) -> AsyncIterator[list[Database]]:
+    async with opening(clock) as one, opening(clock) as other:
+        yield [Database(one), Database(other)]

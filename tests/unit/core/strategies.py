@@ -20,11 +20,15 @@ leaves = st.one_of(
     texts,
 )
 json_values = st.recursive(
-    leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=12
+    leaves,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
 )
 
 KEYS = ("a", "b", "a.b")
-small = st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.sampled_from([0.5, 1.0, -0.0, "", "x", "y"]))
+small = st.one_of(
+    st.none(), st.booleans(), st.integers(-2, 2), st.sampled_from([0.5, 1.0, -0.0, "", "x", "y"])
+)
 small_values = st.recursive(
     small,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3),

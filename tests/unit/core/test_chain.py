@@ -22,7 +22,14 @@ CHANGE = ChangesetRow(
     counters=Counters(),
 )
 ITEMS = [
-    ItemRow(log="history", place=256 * n, version=3, meta=b'{"role":"user"}', body=b'"%d"' % n, salt=b"%d" % n * 16)
+    ItemRow(
+        log="history",
+        place=256 * n,
+        version=3,
+        meta=b'{"role":"user"}',
+        body=b'"%d"' % n,
+        salt=b"%d" % n * 16,
+    )
     for n in range(1, 4)
 ]
 HASH = chain.link(PREVIOUS, CHANGE, ITEMS)
@@ -44,7 +51,9 @@ def test_a_byte_of_a_changeset_changes_the_hash(field: str, at: int) -> None:
 @given(st.integers(0, 2), st.sampled_from(["meta", "body", "salt"]), st.integers(0, 100))
 def test_a_byte_of_an_item_changes_the_hash(which: int, field: str, at: int) -> None:
     altered = list(ITEMS)
-    altered[which] = msgspec.structs.replace(ITEMS[which], **{field: flipped(getattr(ITEMS[which], field), at)})
+    altered[which] = msgspec.structs.replace(
+        ITEMS[which], **{field: flipped(getattr(ITEMS[which], field), at)}
+    )
 
     assert chain.link(PREVIOUS, CHANGE, altered) != HASH
 

@@ -49,7 +49,9 @@ def wrapped(value: Any, path: list[str | int]) -> tuple[Any, str]:
     """A value somewhere inside a larger one, and where."""
     where = ""
     for key in path:
-        value, where = ({"ok": 1, key: value}, f".{key}{where}") if isinstance(key, str) else ([0, value], f"[1]{where}")
+        value, where = (
+            ({"ok": 1, key: value}, f".{key}{where}") if isinstance(key, str) else ([0, value], f"[1]{where}")
+        )
     return value, where
 
 
@@ -116,7 +118,9 @@ def test_printable_text_is_an_id(text: str) -> None:
     assert check_id(text, "id") == text
 
 
-@pytest.mark.parametrize("bad", ["", "x" * 513, "é" * 257, "\x00", "a\nb", "\x7f", "\ud800", b"x", 1, None, ["x"]])
+@pytest.mark.parametrize(
+    "bad", ["", "x" * 513, "é" * 257, "\x00", "a\nb", "\x7f", "\ud800", b"x", 1, None, ["x"]]
+)
 def test_what_cannot_name_anything_is_no_id(bad: object) -> None:
     with pytest.raises(InvalidId) as caught:
         check_id(bad, "thread id")

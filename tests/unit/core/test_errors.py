@@ -22,13 +22,8 @@ revive = importlib.import_module("pick" + "le")  # the standard library's, which
 def made(kind: type[HoldfastError]) -> HoldfastError:
     """An error with some fact for each of its fields."""
     facts: dict[str, Any] = {
-        field.name: {"int": 3, "str": f"a {field.name}"}.get(str(field.type), ["a", 1])
+        field.name: {"int": 3, "str": f"a {field.name}"}.get(getattr(field.type, "__name__", ""), ["a", 1])
         for field in dataclasses.fields(kind)
-    }
-    facts |= {
-        field.name: {int: 3, str: f"a {field.name}"}[field.type]  # type: ignore[index]
-        for field in dataclasses.fields(kind)
-        if field.type in (int, str)
     }
     return kind(**facts)
 

@@ -126,12 +126,14 @@ def _records(tenant: Tenant, scope: Scope, question: AskRecords) -> list[Record]
 
 def _job(tenant: Tenant, scope: Scope, question: AskJob) -> Job | None:
     data = tenant.jobs.get(question.id)
-    return None if data is None else decode_job(data)
+    job = None if data is None else decode_job(data)
+    return job if job and scope.user in (None, job.owner) else None
 
 
 def _jobs(tenant: Tenant, scope: Scope, question: AskJobs) -> list[Job]:
     jobs = [decode_job(data) for data in tenant.jobs.values()]
-    found = [job for job in jobs if question.status in (None, job.status)]
+    mine = [job for job in jobs if scope.user in (None, job.owner)]
+    found = [job for job in mine if question.status in (None, job.status)]
     return sorted(found, key=lambda job: (job.due, job.id))[: question.limit]
 
 

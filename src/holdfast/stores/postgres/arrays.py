@@ -1,7 +1,8 @@
 """Arrays for PostgreSQL, packed in one go: a list costs the driver several times as much."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from struct import Struct
+from types import NoneType
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
+from psycopg.types.numeric import Int8
 
 _HEADER = Struct("!iiIii")
 _LENGTH = Struct("!i").pack
@@ -49,6 +51,49 @@ def packed(element: int, values: Iterable[bytes], length: int) -> bytes:
     return _HEADER.pack(1, 1, element, length, 1) + b"".join(values)
 
 
+def _integers(values: Iterable[int]) -> bytes:
+    parts = [_INTEGER(8, value) for value in values]
+    return packed(20, parts, len(parts))
+
+
+def _texts(values: Iterable[str | None]) -> bytes:
+    parts = [_NULL if value is None else _counted(value.encode()) for value in values]
+    return packed(25, parts, len(parts))
+
+
+def _blobs(values: Iterable[bytes | None]) -> bytes:
+    parts = [_NULL if value is None else _LENGTH(len(value)) + value for value in values]
+    return packed(17, parts, len(parts))
+
+
+def _keys(values: Iterable[UUID]) -> bytes:
+    parts = [_SIXTEEN + value.bytes for value in values]
+    return packed(2950, parts, len(parts))
+
+
+def _counted(value: bytes) -> bytes:
+    return _LENGTH(len(value)) + value
+
+
+_wires: dict[type, Callable[[Any], bytes | None]] = {
+    NoneType: lambda value: None,
+    bytes: lambda value: value,
+    str: str.encode,
+    Int8: Struct("!q").pack,
+    bool: Struct("!?").pack,
+    UUID: lambda value: value.bytes,
+    Integers: _integers,
+    Texts: _texts,
+    Blobs: _blobs,
+    Keys: _keys,
+}
+
+
+def wire(value: object) -> bytes | None:
+    """A value as it is sent, in PostgreSQL's binary form."""
+    return _wires[type(value)](value)
+
+
 class IntegersDumper(Dumper):
     """Packs a ``bigint[]``."""
 
@@ -57,7 +102,7 @@ class IntegersDumper(Dumper):
 
     def dump(self, obj: Any) -> Buffer | None:
         """The array's bytes."""
-        return packed(20, [_INTEGER(8, value) for value in obj], len(obj))
+        return _integers(obj)
 
 
 class TextsDumper(Dumper):
@@ -68,8 +113,7 @@ class TextsDumper(Dumper):
 
     def dump(self, obj: Any) -> Buffer | None:
         """The array's bytes."""
-        blobs = [value if value is None else value.encode() for value in obj]
-        return packed(25, [_NULL if b is None else _LENGTH(len(b)) + b for b in blobs], len(obj))
+        return _texts(obj)
 
 
 class BlobsDumper(Dumper):
@@ -80,7 +124,7 @@ class BlobsDumper(Dumper):
 
     def dump(self, obj: Any) -> Buffer | None:
         """The array's bytes."""
-        return packed(17, [_NULL if b is None else _LENGTH(len(b)) + b for b in obj], len(obj))
+        return _blobs(obj)
 
 
 class KeysDumper(Dumper):
@@ -91,7 +135,7 @@ class KeysDumper(Dumper):
 
     def dump(self, obj: Any) -> Buffer | None:
         """The array's bytes."""
-        return packed(2950, [_SIXTEEN + value.bytes for value in obj], len(obj))
+        return _keys(obj)
 
 
 def teach(connection: AsyncConnection[Any]) -> None:

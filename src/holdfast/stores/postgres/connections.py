@@ -1,6 +1,7 @@
 """Connections from a pool: one call is one round trip, and no connection is left behind."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -14,6 +15,10 @@ from holdfast.stores.postgres.answers import Row, Values
 from holdfast.stores.postgres.arrays import teach
 from holdfast.stores.postgres.errors import translation
 from holdfast.stores.postgres.schema import QUERIES
+from holdfast.stores.postgres.statements import Statement
+
+OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+CHECK_SECONDS = 5.0
 
 
 class Connections:
@@ -23,6 +28,8 @@ class Connections:
         self.pool = pool
         self._taught: WeakSet[AsyncConnection[Any]] = WeakSet()
         self._borrowed: set[AsyncConnection[Any]] = set()
+        self._check: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Future[None]] = set()
 
     async def fetch(self, name: str, values: Values = ()) -> list[Row]:
         """The rows that a query answers with, in a transaction of its own."""
@@ -36,38 +43,58 @@ class Connections:
         except psycopg.Error as error:
             raise translation(error) from error
 
-    async def together(self, calls: Sequence[tuple[str, Values]]) -> None:
-        """Make several calls in one transaction and one round trip.
-
-        The transaction is begun in so many words: a pipeline that is left early, because its task was
-        cancelled, would otherwise commit the calls that were sent.
-        """
+    async def value(self, statement: Statement, values: Values) -> bytes | None:
+        """The one value that a statement answers with, in a transaction of its own."""
         try:
             connection = await self._take()
             try:
-                async with connection.pipeline():
-                    await connection.execute("BEGIN", prepare=False)
-                    for name, values in calls:
-                        await connection.execute(QUERIES[name], values, binary=True)
-                    await connection.execute("COMMIT", prepare=False)
-            except BaseException:
-                if connection.info.transaction_status in (
-                    TransactionStatus.INTRANS,
-                    TransactionStatus.INERROR,
-                ):
-                    await connection.rollback()
-                raise
+                return await statement.value(connection, values)
             finally:
                 await self._give_back(connection)
         except psycopg.Error as error:
             raise translation(error) from error
 
-    async def renew(self) -> None:
-        """Have the pool replace whatever is broken, so that one fault is not met ten times."""
+    async def together(self, calls: Sequence[tuple[str, Values]]) -> None:
+        """Make several calls in one transaction and one round trip.
+
+        Done to its end even if the task that asked is cancelled: a pipeline does not bear to be left early.
+        """
         try:
-            await self.pool.check()
+            await self._to_its_end(self._together(calls))
         except psycopg.Error as error:
             raise translation(error) from error
+
+    async def _together(self, calls: Sequence[tuple[str, Values]]) -> None:
+        connection = await self._take()
+        try:
+            async with connection.pipeline():
+                # Without it, a pipeline that is left early would commit the calls that were sent.
+                await connection.execute("BEGIN", prepare=False)
+                for name, values in calls:
+                    await connection.execute(QUERIES[name], values, binary=True)
+                await connection.execute("COMMIT", prepare=False)
+        except BaseException:
+            if connection.info.transaction_status in OPEN:
+                await connection.rollback()
+            raise
+        finally:
+            await self._give_back(connection)
+
+    async def renew(self) -> None:
+        """Have the pool replace whatever is broken, so that one fault is not met ten times.
+
+        A connection that does not even say it is broken is not waited for.
+        """
+        if self._check is None or self._check.done():
+            self._check = asyncio.create_task(self.pool.check())
+        await asyncio.wait([self._check], timeout=CHECK_SECONDS)
+
+    async def close(self) -> None:
+        """Close the pool."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.pool.close()
+        if self._check is not None:
+            await asyncio.gather(self._check, return_exceptions=True)
 
     async def _take(self) -> AsyncConnection[Any]:
         """A connection in autocommit, which knows our arrays."""
@@ -85,6 +112,29 @@ class Connections:
         return connection
 
     async def _give_back(self, connection: AsyncConnection[Any]) -> None:
+        """Give a connection back, even if the task that had it is cancelled meanwhile.
+
+        That takes a task of its own, unless there is nothing to await: no transaction to end, nobody in line.
+        """
+        idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        if idle and not self.pool.get_stats().get("requests_waiting"):
+            await self._put(connection)
+            return
+        await self._to_its_end(self._put(connection))
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for some work, which goes on if the wait is cancelled."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Future[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # has been told, or there is nobody left to tell
+
+    async def _put(self, connection: AsyncConnection[Any]) -> None:
         if self._borrowed and connection in self._borrowed:
             self._borrowed.discard(connection)
             if connection.info.transaction_status == TransactionStatus.IDLE:

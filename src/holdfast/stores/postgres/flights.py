@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from holdfast.core.errors import OutcomeUnknown
-from holdfast.core.errors import OutcomeUnknown
 from holdfast.core.rows import Advance
 from holdfast.core.values import Scope
 

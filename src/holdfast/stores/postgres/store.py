@@ -33,6 +33,7 @@ from holdfast.stores.postgres.errors import STORE, ConnectionLost, Gone, StaleEf
 from holdfast.stores.postgres.flights import Flights
 from holdfast.stores.postgres.report import report_of
 from holdfast.stores.postgres.schema import ensure_schema
+from holdfast.stores.postgres.statements import Statement
 from holdfast.stores.postgres.turns import Turns
 from holdfast.stores.waking import Wakes
 
@@ -44,7 +45,8 @@ COMMIT_ATTEMPTS = 500
 LONGEST_PAUSE = 0.02
 POLL_SECONDS = 0.25
 UNSEEN = {"add_thread", "save_record"}
-"""What cannot be stale twice on fresh rows, unless something stands in the way that the scope does not see."""
+"""What is stale on fresh rows only if something stands in the way that the scope does not see."""
+TRUE = b"\x01"
 FLIGHTS = 3
 """Transactions of appends under way at once. While these fly, what comes in gathers for the next."""
 
@@ -81,8 +83,10 @@ class PostgresStore:
         self._heads = Heads()
         self._wakes = Wakes()
         self._turns = Turns()
+        self._advance = Statement("advance_one")
         self._flights = Flights(self._append, FLIGHTS)
         self._closed = False
+        self._closing: asyncio.Future[None] | None = None
         self._calls = 0
         self._idle = asyncio.Event()
 
@@ -100,7 +104,11 @@ class PostgresStore:
         pool = new_pool(address)
         store = cls(pool, limits=limits)
         store._owned = True
-        await pool.open()
+        try:
+            await pool.open()
+        except BaseException:
+            await pool.close()
+            raise
         return store
 
     async def read(self, scope: Scope, asking: Asking[T]) -> T:
@@ -127,9 +135,10 @@ class PostgresStore:
         try:
             plan = await self._plan(scope, planning, fresh=False)
             threads = list(plan.known)
-            if await self._turns.take(scope.tenant, threads):
-                plan = await self._plan(scope, planning, fresh=False)
+            waited = await self._turns.take(scope.tenant, threads)
             try:
+                if waited:
+                    plan = await self._plan(scope, planning, fresh=False)
                 return await self._commit(scope, planning, plan)
             finally:
                 self._turns.give(scope.tenant, threads)
@@ -178,7 +187,7 @@ class PostgresStore:
         if self._calls:
             await self._idle.wait()
         if self._owned:
-            await self._connections.pool.close()
+            await self._connections.close()
 
     def _enter(self) -> None:
         if self._closed:
@@ -279,8 +288,8 @@ class PostgresStore:
         if len(steps) == 1:
             [call] = calls_of(steps)
             alone = (scope.tenant, scope.user, *call.values)
-            rows = await self._write(lambda: self._connections.fetch("advance_one", alone))
-            return list(rows[0])
+            done = await self._write(lambda: self._connections.value(self._advance, alone))
+            return [done == TRUE]
         values = (scope.tenant, scope.user, *together(steps))
         rows = await self._write(lambda: self._connections.fetch("advance_many", values))
         return list(rows[0][0])
@@ -293,4 +302,5 @@ class PostgresStore:
             except TryAgain:
                 continue
             except ConnectionLost as error:
+                await self._connections.renew()
                 raise OutcomeUnknown(problem=str(error)) from error

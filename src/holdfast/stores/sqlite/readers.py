@@ -46,13 +46,18 @@ class Readers:
             self._waiting.append(job)
         return await future
 
-    def close(self) -> None:
-        """End after what is queued; blocks until all connections are closed."""
+    def end(self) -> None:
+        """Take no more work, and end after what waits. Called on the loop, like all that knows what waits."""
+        if self._closed:
+            return
         self._closed = True
         while self._waiting:
             self._all[0].queue.put(self._waiting.popleft())
         for reader in self._all:
             reader.queue.put(None)
+
+    def join(self) -> None:
+        """Block until all connections are closed."""
         for reader in self._all:
             reader.join()
 

@@ -74,8 +74,12 @@ class SqliteStore:
     async def start(self) -> None:
         """Open the connections."""
         _check_path(self.path)
-        with translated(self.path):
-            await asyncio.to_thread(self._writer.start)
+        try:
+            with translated(self.path):
+                await asyncio.to_thread(self._writer.start)
+        except asyncio.CancelledError:
+            self._writer.end()  # it may be about to open
+            raise
         self._readers.start()
 
     async def read(self, scope: Scope, asking: Asking[T]) -> T:
@@ -114,9 +118,17 @@ class SqliteStore:
         await asyncio.to_thread(self._backup, path, progress)
 
     async def close(self) -> None:
-        """End the threads and close the file. Calls under way end first."""
-        await asyncio.to_thread(self._readers.close)
-        await asyncio.to_thread(self._writer.close)
+        """End the threads and close the file. Calls under way end first.
+
+        It goes on to its end even if the task that began it is cancelled.
+        """
+        self._readers.end()
+        await asyncio.shield(asyncio.to_thread(self._join))
+
+    def _join(self) -> None:
+        self._readers.join()
+        self._writer.end()
+        self._writer.join()
 
     def _connect(self) -> apsw.Connection:
         return connect(self.path, vfs=self._vfs, synchronous=self._synchronous)

@@ -88,12 +88,15 @@ class Writer:
             request.withdrawn = True
             raise
 
-    def close(self) -> None:
-        """End after what is queued; blocks until the connection is closed."""
+    def end(self) -> None:
+        """Take no more commits, and end after what is queued."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
-            self._thread.join()
+
+    def join(self) -> None:
+        """Block until the connection is closed."""
+        self._thread.join()
 
     def _run(self) -> None:
         try:

@@ -142,7 +142,8 @@ class AppendContract(Given):
                 head = await thread.head()
                 try:
                     await thread.append(
-                        patches=[making.set(["sum"], head.state.get("sum", 0) + n)], expect=Exact(head.version)
+                        patches=[making.set(["sum"], head.state.get("sum", 0) + n)],
+                        expect=Exact(head.version),
                     )
                     return
                 except VersionConflict:
@@ -249,7 +250,9 @@ class AppendContract(Given):
     @pytest.mark.promise("T-06")
     async def test_an_ordinary_changeset_holds_no_snapshot(self, thread: Thread) -> None:
         for n in range(5):
-            await thread.append(items=[assistant("x" * 3000)], patches=[making.set(["n"], "y" * 3000 + str(n))])
+            await thread.append(
+                items=[assistant("x" * 3000)], patches=[making.set(["n"], "y" * 3000 + str(n))]
+            )
 
         assert [change.snapshot for change in await thread.changesets()] == [None] * 5
 

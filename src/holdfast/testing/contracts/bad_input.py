@@ -5,6 +5,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from holdfast.threads.thread import Thread
 
 
 def nested(depth: int) -> Any:
-    """A list in a list in a list …"""
+    """A list in a list in a list, and so on."""
     value: Any = 1
     for _ in range(depth):
         value = [value]
@@ -162,7 +163,9 @@ VALUE_USES: Final[dict[str, Use]] = {
     "body": lambda db, value: db.thread("thread").append(items=[user("fine"), Item(body=value)]),
     "part of a body": lambda db, value: db.thread("thread").append(items=[user({"a": [1, value]})]),
     "patch": lambda db, value: db.thread("thread").append(patches=[making.set(["a"], value)]),
-    "part of a patch": lambda db, value: db.thread("thread").append(patches=[making.merge([], {"a": [value]})]),
+    "part of a patch": lambda db, value: db.thread("thread").append(
+        patches=[making.merge([], {"a": [value]})]
+    ),
     "snapshot": lambda db, value: db.thread("thread").append(snapshot={"a": value}),
     "state action": lambda db, value: db.thread("thread").append(state_actions=[value]),
     "run meta": lambda db, value: db.thread("thread").append(Changeset(run_meta={"a": value})),
@@ -171,21 +174,38 @@ VALUE_USES: Final[dict[str, Use]] = {
 }
 
 
+WRONG: Final[Any] = 1.5
+"""What belongs nowhere here."""
+
 NONSENSE: Final[dict[str, Callable[[Any], Awaitable[object]]]] = {
-    "a cut beyond the end": lambda db: db.thread("thread").append(Changeset(cuts=(Cut(first=1, last=10**9, count=0),))),
-    "a cut of more than there is": lambda db: db.thread("thread").append(Changeset(cuts=(Cut(first=1, last=1, count=5),))),
-    "a cut of nothing": lambda db: db.thread("thread").append(Changeset(cuts=(Cut(first=0, last=0, count=0),))),
+    "a cut beyond the end": lambda db: db.thread("thread").append(
+        Changeset(cuts=(Cut(first=1, last=10**9, count=0),))
+    ),
+    "a cut of more than there is": lambda db: db.thread("thread").append(
+        Changeset(cuts=(Cut(first=1, last=1, count=5),))
+    ),
+    "a cut of nothing": lambda db: db.thread("thread").append(
+        Changeset(cuts=(Cut(first=0, last=0, count=0),))
+    ),
     "a place where appended items go": lambda db: db.thread("thread").append(items=[Item(body=1, place=256)]),
     "a negative place": lambda db: db.thread("thread").append(items=[Item(body=1, place=-5)]),
     "a place beyond all": lambda db: db.thread("thread").append(items=[Item(body=1, place=2**70 + 1)]),
-    "a step that is no number": lambda db: db.thread("thread").append(items=[Item(body=1, step="x")]),
-    "text for a codec of bytes": lambda db: db.thread("thread").append(items=[Item(body="text", codec="raw")]),
-    "a snapshot that is no object": lambda db: db.thread("thread").append(snapshot=[1]),
-    "an increment by NaN": lambda db: db.thread("thread").append(patches=[making.increment(["a"], float("nan"))]),
-    "an increment by truth": lambda db: db.thread("thread").append(patches=[making.increment(["a"], True)]),
-    "a merge of a list": lambda db: db.thread("thread").append(patches=[making.merge(["a"], [1])]),
-    "a path with a fraction": lambda db: db.thread("thread").append(patches=[making.set([1.5], 1)]),
-    "a path with half a surrogate pair": lambda db: db.thread("thread").append(patches=[making.set(["\ud800"], 1)]),
+    "a step that is no number": lambda db: db.thread("thread").append(items=[Item(body=1, step=WRONG)]),
+    "text for a codec of bytes": lambda db: db.thread("thread").append(
+        items=[Item(body="text", codec="raw")]
+    ),
+    "a snapshot that is no object": lambda db: db.thread("thread").append(snapshot=WRONG),
+    "an increment by NaN": lambda db: db.thread("thread").append(
+        patches=[making.increment(["a"], float("nan"))]
+    ),
+    "an increment by truth": lambda db: db.thread("thread").append(
+        patches=[making.increment(["a"], value=True)]
+    ),
+    "a merge of a list": lambda db: db.thread("thread").append(patches=[making.merge(["a"], WRONG)]),
+    "a path with a fraction": lambda db: db.thread("thread").append(patches=[making.set([WRONG], 1)]),
+    "a path with half a surrogate pair": lambda db: db.thread("thread").append(
+        patches=[making.set(["\ud800"], 1)]
+    ),
     "an order beyond 64 bits": lambda db: db.records.put(Record(kind="k", id="r", body=1, sort=2**70)),
     "a time beyond 64 bits": lambda db: db.jobs.enqueue(Job(id="j", kind="k", due=2**70)),
 }
@@ -205,9 +225,11 @@ class BadInputContract(Given):
 
     @pytest.mark.promise("T-14", "T-15")
     @pytest.mark.parametrize("value", NOT_JSON.values(), ids=NOT_JSON)
-    async def test_what_is_not_json_is_refused_everywhere(self, db: Database, thread: Thread, value: Any) -> None:
+    async def test_what_is_not_json_is_refused_everywhere(
+        self, db: Database, thread: Thread, value: Any
+    ) -> None:
         before = await everything(thread)
-        found = {name: await refusal(lambda use=use: use(db, value)) for name, use in VALUE_USES.items()}
+        found = {name: await refusal(partial(use, db, value)) for name, use in VALUE_USES.items()}
 
         assert {name: type(error) for name, error in found.items()} == dict.fromkeys(VALUE_USES, InvalidValue)
         assert await everything(thread) == before
@@ -246,7 +268,9 @@ class BadInputContract(Given):
         assert (await thread.verify()).ok
 
     @pytest.mark.promise("T-14")
-    async def test_nul_is_kept_when_the_store_is_opened_again(self, opening: Opening | None, clock: Clock) -> None:
+    async def test_nul_is_kept_when_the_store_is_opened_again(
+        self, opening: Opening | None, clock: Clock
+    ) -> None:
         async with self.reopening(opening, clock) as db:
             thread = await db.create("thread")
             await thread.append(items=[user("a\x00b")], patches=[making.set(["k\x00"], "\x00")])
@@ -287,14 +311,16 @@ class BadInputContract(Given):
     async def test_a_bad_id_is_refused_everywhere(self, db: Database, thread: Thread, id: Any) -> None:
         before = await everything(thread)
         uses = ID_USES | ({} if id is None else OPTIONAL_ID_USES)
-        found = {name: await refusal(lambda use=use: use(db, id)) for name, use in uses.items()}
+        found = {name: await refusal(partial(use, db, id)) for name, use in uses.items()}
 
         assert {name: type(error) for name, error in found.items()} == dict.fromkeys(uses, InvalidId)
         assert await everything(thread) == before
         assert [summary.id for summary in (await db.threads()).threads] == ["thread"]
 
     @pytest.mark.promise("S-05")
-    async def test_the_limit_of_a_body_holds_everywhere(self, store: Store, db: Database, thread: Thread) -> None:
+    async def test_the_limit_of_a_body_holds_everywhere(
+        self, store: Store, db: Database, thread: Thread
+    ) -> None:
         store.limits = Limits(body=1000, changeset=3000)
         before = await everything(thread)
         large = "x" * 1000
@@ -341,11 +367,11 @@ class BadInputContract(Given):
 
     @pytest.mark.promise("T-14")
     async def test_every_refusal_has_a_code_and_a_sentence(self, db: Database, thread: Thread) -> None:
-        attempts = [
-            *(lambda use=use: use(db, float("nan")) for use in VALUE_USES.values()),
-            *(lambda use=use: use(db, "") for use in ID_USES.values()),
-            lambda: thread.head(at=99),
-            lambda: db.thread("nobody").head(),
+        attempts: list[Callable[[], Awaitable[object]]] = [
+            *(partial(use, db, float("nan")) for use in VALUE_USES.values()),
+            *(partial(use, db, "") for use in ID_USES.values()),
+            partial(thread.head, at=99),
+            db.thread("nobody").head,
         ]
         found = [await refusal(attempt) for attempt in attempts]
 

@@ -26,7 +26,12 @@ class ChainContract(Given):
         verdict = await thread.verify()
 
         head = await thread.head()
-        assert (verdict.ok, verdict.problems, verdict.version, verdict.hash) == (True, (), 23, head.hash.hex())
+        assert (verdict.ok, verdict.problems, verdict.version, verdict.hash) == (
+            True,
+            (),
+            23,
+            head.hash.hex(),
+        )
 
     @pytest.mark.promise("B-06")
     async def test_an_empty_thread_is_whole(self, thread: Thread) -> None:
@@ -75,7 +80,9 @@ class ChainContract(Given):
 
     @pytest.mark.promise("B-06")
     @pytest.mark.parametrize("version", [1, 3, 4])
-    async def test_a_dropped_changeset_is_found(self, thread: Thread, damage: Damage | None, version: int) -> None:
+    async def test_a_dropped_changeset_is_found(
+        self, thread: Thread, damage: Damage | None, version: int
+    ) -> None:
         for n in range(5):
             await thread.append(patches=[making.set(["n"], n)])
         await self.damaging(damage).drop("thread", version)
@@ -105,7 +112,9 @@ class ChainContract(Given):
         assert any("version 2" in problem for problem in verdict.problems)
 
     @pytest.mark.promise("B-06", "B-03")
-    async def test_damage_to_a_parent_is_found_from_its_fork(self, thread: Thread, damage: Damage | None) -> None:
+    async def test_damage_to_a_parent_is_found_from_its_fork(
+        self, thread: Thread, damage: Damage | None
+    ) -> None:
         for n in range(3):
             await thread.append(items=[user(n)])
         fork = await thread.fork("fork")

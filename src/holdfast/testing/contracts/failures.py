@@ -20,7 +20,9 @@ from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
 Attempt = Callable[[Database], Awaitable[object]]
-BATCH: Final = Changeset(items=tuple(user(f"b{n}") for n in range(4)), patches=(making.increment(["n"]),), key="k")
+BATCH: Final = Changeset(
+    items=tuple(user(f"b{n}") for n in range(4)), patches=(making.increment(["n"]),), key="k"
+)
 ATTEMPTS: Final[dict[str, tuple[Attempt, list[list[str]]]]] = {
     "append": (lambda db: db.thread("thread").append(BATCH), [["a", "b0", "b1", "b2", "b3"]]),
     "create": (lambda db: db.thread("new").append(BATCH, expect=Absent()), []),

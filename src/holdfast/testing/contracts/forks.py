@@ -125,9 +125,12 @@ class ForkContract(Given):
 
     @pytest.mark.promise("B-03", "S-03")
     @pytest.mark.parametrize("taking", ["pop", "clear", "compact"])
-    async def test_what_the_parent_takes_away_later_stays_in_the_fork(self, thread: Thread, taking: str) -> None:
-        await turns(thread, "p", 3)
-        fork = await thread.fork("fork", at=3)
+    async def test_what_the_parent_takes_away_later_stays_in_the_fork(
+        self, thread: Thread, taking: str
+    ) -> None:
+        await turns(thread, "p", 4)
+        await thread.log().pop()
+        fork = await thread.fork("fork")
         await turns(fork, "f", 1)
         before = await everything(fork)
         match taking:
@@ -144,8 +147,9 @@ class ForkContract(Given):
     @pytest.mark.promise("B-03", "S-03")
     @pytest.mark.parametrize("taking", ["pop", "clear", "compact"])
     async def test_what_the_fork_takes_away_stays_in_the_parent(self, thread: Thread, taking: str) -> None:
-        await turns(thread, "p", 3)
-        fork = await thread.fork("fork", at=3)
+        await turns(thread, "p", 4)
+        await thread.log().pop()
+        fork = await thread.fork("fork")
         before = await everything(thread)
         match taking:
             case "pop":
@@ -160,7 +164,8 @@ class ForkContract(Given):
 
         assert await everything(thread) == before
         assert said(await fork.items()) == left
-        assert said(await fork.items(at=3)) == ["p0", "p1", "p2"]
+        assert said(await fork.items(at=4)) == ["p0", "p1", "p2", "p3"]
+        assert said(await fork.items(at=5)) == ["p0", "p1", "p2"]
 
     @pytest.mark.promise("B-03", "S-03")
     async def test_a_fork_before_a_cut_sees_what_was_cut(self, thread: Thread) -> None:

@@ -204,6 +204,15 @@ class TakingContract(Given):
         assert (await thread.verify()).ok
 
     @pytest.mark.promise("S-03")
+    async def test_a_clear_takes_a_summary_at_the_end_too(self, thread: Thread) -> None:
+        await filled(thread, 3)
+        await thread.log().compact([user("summary")], keep=0)
+        await thread.log().clear()
+
+        assert said(await thread.items()) == []
+        assert (await thread.verify()).ok
+
+    @pytest.mark.promise("S-03")
     @pytest.mark.parametrize("keep", [3, 4, 100])
     async def test_a_compaction_that_keeps_everything_is_refused(self, thread: Thread, keep: int) -> None:
         await filled(thread, 3)
@@ -275,7 +284,9 @@ class BrokenContract(Given):
 
         window = await thread.items()
         assert said(window) == [0, 1, 3, 4]
-        assert [(broken.log, broken.place, broken.version) for broken in window.broken] == [("history", place, 1)]
+        assert [(broken.log, broken.place, broken.version) for broken in window.broken] == [
+            ("history", place, 1)
+        ]
         assert window.broken[0].problem
 
     @pytest.mark.promise("S-06")

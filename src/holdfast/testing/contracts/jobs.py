@@ -18,7 +18,9 @@ class JobsContract(Given):
 
     @pytest.mark.promise("T-14")
     async def test_a_job_comes_back_as_it_was_enqueued(self, db: Database, clock: Clock) -> None:
-        job = Job(id="j", kind="mail", body={"to": ["a", None]}, owner="alice", key="once", due=clock.now, limit=3)
+        job = Job(
+            id="j", kind="mail", body={"to": ["a", None]}, owner="alice", key="once", due=clock.now, limit=3
+        )
         await db.jobs.enqueue(job)
         (claimed,) = await db.jobs.claim(["mail"], lease_ms=500)
 
@@ -45,8 +47,16 @@ class JobsContract(Given):
         assert len(tokens) == 6
 
     @pytest.mark.promise("T-14")
-    async def test_jobs_are_claimed_by_kind_in_the_order_they_are_due(self, db: Database, clock: Clock) -> None:
-        for id, kind, due in [("a", "x", 30), ("b", "x", 10), ("c", "y", 20), ("d", "x", 10), ("e", "x", clock.now + 1)]:
+    async def test_jobs_are_claimed_by_kind_in_the_order_they_are_due(
+        self, db: Database, clock: Clock
+    ) -> None:
+        for id, kind, due in [
+            ("a", "x", 30),
+            ("b", "x", 10),
+            ("c", "y", 20),
+            ("d", "x", 10),
+            ("e", "x", clock.now + 1),
+        ]:
             await db.jobs.enqueue(Job(id=id, kind=kind, due=due))
         claimed = await db.jobs.claim(["x", "z"], limit=10)
 

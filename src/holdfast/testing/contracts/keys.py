@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core import making
 from holdfast.core.errors import HoldfastError, InvalidArgument, KeyReused, VersionConflict
-from holdfast.core.items import user
+from holdfast.core.items import call, result, user
 from holdfast.core.ports import Store
 from holdfast.core.values import Absent, AppendTo, Changeset, Exact
 from holdfast.testing.clock import Clock
@@ -89,6 +89,19 @@ class IdempotencyContract(Given):
 
         assert (again.version, again.hash, again.repeated) == (first.version, first.hash, True)
 
+    @pytest.mark.promise("B-02", "B-05")
+    async def test_a_repetition_that_would_not_fit_any_more_is_no_error(self, thread: Thread) -> None:
+        await thread.append(items=[call("c", "f", {})], patches=[making.set(["a"], [1])])
+        answer = Changeset(items=(result("c", 1),), patches=(making.set(["a"], "text"),), key="answer")
+        fork = Changeset(patches=(making.delete(["a"]), making.insert(["b"], 0, 1)), key="insert")
+        await thread.append(patches=[making.set(["b"], [])])
+        first = [await thread.append(answer), await thread.append(fork)]
+        await thread.append(patches=[making.delete(["b"])])
+        again = [await thread.append(answer), await thread.append(fork)]
+
+        assert [done.hash for done in again] == [done.hash for done in first]
+        assert [done.repeated for done in again] == [True, True]
+
     @pytest.mark.promise("B-02")
     async def test_a_key_lives_as_long_as_its_changeset(self, thread: Thread, clock: Clock) -> None:
         first = await thread.append(CHANGE)
@@ -135,7 +148,9 @@ class IdempotencyContract(Given):
     @pytest.mark.promise("B-02")
     async def test_one_commit_cannot_use_a_key_twice(self, db: Database, thread: Thread) -> None:
         with pytest.raises(InvalidArgument):
-            await db.commit([AppendTo(thread="thread", change=CHANGE), AppendTo(thread="thread", change=CHANGE)])
+            await db.commit(
+                [AppendTo(thread="thread", change=CHANGE), AppendTo(thread="thread", change=CHANGE)]
+            )
         assert (await thread.head()).version == 0
 
     @pytest.mark.promise("B-02", "S-02")

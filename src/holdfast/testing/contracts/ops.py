@@ -77,9 +77,9 @@ ILL_TYPED: Final[list[tuple[Document, Op]]] = [
 ]
 
 
-def named(case: object) -> str | None:
+def named(case: Document | Op) -> str | None:
     """How a case is called in a report."""
-    return None if isinstance(case, dict) else name_of(case) if hasattr(case, "path") else None
+    return None if isinstance(case, dict) else name_of(case)
 
 
 class OpsContract(Given):
@@ -119,7 +119,12 @@ class OpsContract(Given):
 
     @pytest.mark.promise("T-15")
     async def test_ops_of_one_changeset_apply_in_order(self, thread: Thread) -> None:
-        ops = [making.set(["a"], [1]), making.append(["a"], 2), making.insert(["a"], 0, 0), making.remove(["a"], 1)]
+        ops: list[Op] = [
+            making.set(["a"], [1]),
+            making.append(["a"], 2),
+            making.insert(["a"], 0, 0),
+            making.remove(["a"], 1),
+        ]
         await thread.append(patches=ops)
 
         assert await thread.state() == {"a": [0, 2]}

@@ -39,7 +39,9 @@ from holdfast.testing.given import Given, Opening
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
-FACT: Final = Record(kind="fact", id="f-1", body={"says": ["x", 1.5, None]}, owner="alice", tags=("a", "b"), sort=7)
+FACT: Final = Record(
+    kind="fact", id="f-1", body={"says": ["x", 1.5, None]}, owner="alice", tags=("a", "b"), sort=7
+)
 
 
 class RecordsContract(Given):
@@ -79,7 +81,9 @@ class RecordsContract(Given):
     @pytest.mark.promise("T-14")
     async def test_one_of_many_tasks_wins_a_revision(self, db: Database) -> None:
         await db.records.put(FACT)
-        results = await asyncio.gather(*(db.records.put(FACT, expect=1) for _ in range(8)), return_exceptions=True)
+        results = await asyncio.gather(
+            *(db.records.put(FACT, expect=1) for _ in range(8)), return_exceptions=True
+        )
 
         assert sum(isinstance(result, Record) for result in results) == 1
         assert sum(isinstance(result, RevisionConflict) for result in results) == 7
@@ -198,7 +202,10 @@ class CommitContract(Given):
             sorted(threads),
             said(await db.thread("thread").items()),
             await db.thread("thread").state(),
-            [(record.id, record.body, record.revision) for record in await db.records.find(RecordQuery(kind="k"))],
+            [
+                (record.id, record.body, record.revision)
+                for record in await db.records.find(RecordQuery(kind="k"))
+            ],
             sorted((job.id, job.status) for job in await db.jobs.list()),
         )
 
@@ -242,7 +249,9 @@ class CommitContract(Given):
         ],
         ids=lambda write: type(write).__name__,
     )
-    async def test_a_record_is_touched_once_in_a_commit(self, db: Database, thread: Thread, write: Write) -> None:
+    async def test_a_record_is_touched_once_in_a_commit(
+        self, db: Database, thread: Thread, write: Write
+    ) -> None:
         await self.prepared(db)
         before = await self.seen(db)
 

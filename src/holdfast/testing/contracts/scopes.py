@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.core import making
 from holdfast.core.errors import (
+    ClaimLost,
     InvalidArgument,
     RecordNotFound,
     ThreadExists,
@@ -40,7 +41,13 @@ EVERYTHING: Final[dict[str, Callable[[Thread], Awaitable[object]]]] = {
     "verify": lambda thread: thread.verify(),
     "watch": lambda thread: anext(thread.watch(after=0)),
 }
-STRANGERS: Final = [("acme", None), ("acme", "alice"), ("default", "bob"), ("DEFAULT", "alice"), ("default", "Alice")]
+STRANGERS: Final = [
+    ("acme", None),
+    ("acme", "alice"),
+    ("default", "bob"),
+    ("DEFAULT", "alice"),
+    ("default", "Alice"),
+]
 
 
 async def is_refused(operation: Awaitable[object]) -> bool:
@@ -172,7 +179,9 @@ class ScopeContract(Given):
         await db.records.put(Record(kind="fact", id="hers", body="secret", owner="alice"))
 
         with pytest.raises(InvalidArgument):
-            await db.scope(tenant="default", user="bob").records.put(Record(kind="fact", id="hers", body="taken"))
+            await db.scope(tenant="default", user="bob").records.put(
+                Record(kind="fact", id="hers", body="taken")
+            )
         assert (await db.records.get("fact", "hers")).body == "secret"
 
     @pytest.mark.promise("S-05")
@@ -194,6 +203,23 @@ class ScopeContract(Given):
 
         assert (ours.body, theirs.body) == ("ours", "theirs")
         assert (await db.jobs.list(), [job.body for job in await acme.jobs.list()]) == ([], ["theirs"])
+
+    @pytest.mark.promise("S-05")
+    async def test_a_users_jobs_are_their_own(self, db: Database) -> None:
+        alice, bob = (db.scope(tenant="default", user=name) for name in ("alice", "bob"))
+        await alice.jobs.enqueue(Job(id="hers", kind="work"))
+        await db.jobs.enqueue(Job(id="nobody's", kind="work"))
+        strange = [await bob.jobs.list(), await bob.jobs.claim(["work"])]
+        (hers,) = await alice.jobs.claim(["work"], limit=5)
+
+        with pytest.raises(ClaimLost):
+            await bob.jobs.finish(hers)
+        with pytest.raises(ClaimLost):
+            await bob.jobs.extend(hers)
+        with pytest.raises(InvalidArgument):
+            await bob.jobs.enqueue(Job(id="forged", kind="work", owner="alice"))
+        assert (strange, hers.id, hers.owner) == ([[], []], "hers", "alice")
+        assert sorted(job.id for job in await db.jobs.list()) == ["hers", "nobody's"]
 
     @pytest.mark.promise("S-05")
     async def test_a_list_holds_only_what_its_reader_may_see(self, db: Database) -> None:
@@ -255,7 +281,9 @@ class ListContract(Given):
             await db.threads(after=cursor)
 
     @pytest.mark.promise("T-14")
-    async def test_a_summary_shows_title_labels_and_size(self, db: Database, thread: Thread, clock: Clock) -> None:
+    async def test_a_summary_shows_title_labels_and_size(
+        self, db: Database, thread: Thread, clock: Clock
+    ) -> None:
         clock.advance(10)
         about = {"title": "A title 🦊", "labels": ["x", "y"]}
         await thread.append(items=[user("a"), user("b")], patches=[making.set([ABOUT], about)])

@@ -34,9 +34,13 @@ class SearchContract(Given):
             await index_pending(store, Scope())
 
     @pytest.mark.promise("T-14")
-    async def test_items_are_found_by_all_of_the_words(self, store: Store, db: Database, indexed: bool) -> None:
+    async def test_items_are_found_by_all_of_the_words(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
         thread = await db.create("thread")
-        await thread.append(items=[user("the quick brown fox"), assistant("a lazy brown dog"), user("quick!")])
+        await thread.append(
+            items=[user("the quick brown fox"), assistant("a lazy brown dog"), user("quick!")]
+        )
         await self.settle(store, indexed)
 
         assert await found(db, "brown") == ["a lazy brown dog", "the quick brown fox"]
@@ -57,7 +61,7 @@ class SearchContract(Given):
             ("it's 42 o'clock", "42"),
             ("tab\tand\nline", "line"),
             ("nul\x00inside", "inside"),
-            ("quoted \"words\" AND OR NOT *", "or not and"),
+            ('quoted "words" AND OR NOT *', "or not and"),
         ],
     )
     async def test_words_are_compared_without_case_and_accents(
@@ -70,8 +74,12 @@ class SearchContract(Given):
         assert await found(db, query) == [text]
 
     @pytest.mark.promise("T-14")
-    @pytest.mark.parametrize("query", ['"', "'", "a\" OR b", "x NEAR y", "*", "col:word", "(", "%", "\\", "\x00", "&|!"])
-    async def test_a_query_is_never_a_language(self, store: Store, db: Database, indexed: bool, query: str) -> None:
+    @pytest.mark.parametrize(
+        "query", ['"', "'", 'a" OR b', "x NEAR y", "*", "col:word", "(", "%", "\\", "\x00", "&|!"]
+    )
+    async def test_a_query_is_never_a_language(
+        self, store: Store, db: Database, indexed: bool, query: str
+    ) -> None:
         thread = await db.create("thread")
         await thread.append(items=[user("plain text")])
         await self.settle(store, indexed)
@@ -91,9 +99,13 @@ class SearchContract(Given):
     @pytest.mark.promise("T-14")
     async def test_tool_calls_and_guests_are_found(self, store: Store, db: Database, indexed: bool) -> None:
         thread = await db.create("thread")
-        guest = Item(body={"role": "user", "content": [{"type": "text", "text": "guest words"}]}, format="openai")
+        guest = Item(
+            body={"role": "user", "content": [{"type": "text", "text": "guest words"}]}, format="openai"
+        )
         opaque = Item(body=b"opaque words", codec="msgpack", format="langchain")
-        await thread.append(items=[call("c", "f", "argument words"), result("c", "output words"), guest, opaque])
+        await thread.append(
+            items=[call("c", "f", "argument words"), result("c", "output words"), guest, opaque]
+        )
         await self.settle(store, indexed)
 
         assert await found(db, "words") == ["argument words", "guest words", "output words"]
@@ -119,7 +131,9 @@ class SearchContract(Given):
         assert await found(db, "fox") == []
 
     @pytest.mark.promise("T-14", "S-05")
-    async def test_nobody_finds_what_is_another_users(self, store: Store, db: Database, indexed: bool) -> None:
+    async def test_nobody_finds_what_is_another_users(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
         for tenant, user_id in [("default", "alice"), ("default", "bob"), ("acme", "alice")]:
             theirs = db.scope(tenant=tenant, user=user_id)
             await (await theirs.create(f"{user_id}s")).append(items=[user(f"fox of {user_id} at {tenant}")])
@@ -154,7 +168,9 @@ class SearchContract(Given):
         assert (done, await found(Database(store), "fox")) == ([1, 0], ["fox"])
 
     @pytest.mark.promise("T-14")
-    async def test_the_best_hits_come_first_and_no_more_than_asked_for(self, store: Store, db: Database) -> None:
+    async def test_the_best_hits_come_first_and_no_more_than_asked_for(
+        self, store: Store, db: Database
+    ) -> None:
         thread = await db.create("thread")
         await thread.append(items=[user("fox " + "word " * 200), user("fox fox"), *[user("cat")] * 5])
         await index_pending(store, Scope())

@@ -22,7 +22,11 @@ async def written(thread: Thread, versions: int = 40) -> None:
         await thread.append(
             items=[user(n)],
             snapshot={"n": -1, "kept": {}} if n == versions // 2 else None,
-            patches=[making.set(["n"], n), making.set(["kept", str(n % 7)], text), making.append(["list"], n)],
+            patches=[
+                making.set(["n"], n),
+                making.set(["kept", str(n % 7)], text),
+                making.append(["list"], n),
+            ],
         )
 
 
@@ -100,7 +104,13 @@ class TimeTravelContract(Given):
             await thread.append(items=[user(n)])
 
         pages = [await thread.changesets(after=after, limit=4) for after in (0, 4, 8, 9, 100)]
-        assert [[change.version for change in page] for page in pages] == [[1, 2, 3, 4], [5, 6, 7, 8], [9], [], []]
+        assert [[change.version for change in page] for page in pages] == [
+            [1, 2, 3, 4],
+            [5, 6, 7, 8],
+            [9],
+            [],
+            [],
+        ]
 
     @pytest.mark.promise("T-13")
     async def test_changesets_are_read_up_to_a_version(self, thread: Thread) -> None:

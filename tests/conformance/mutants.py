@@ -1,0 +1,138 @@
+"""SQLite stores with one fault each, to see whether the shipped contract would notice."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core import checking, reading, stored
+from holdfast.core.encoding import JSON, encode
+from holdfast.core.ops import Document, apply
+from holdfast.core.planning import Plan
+from holdfast.core.rows import Advance, ChangesetRow, ItemRow
+from holdfast.core.stored import content_of
+from holdfast.stores.sqlite import effects
+from holdfast.stores.sqlite.connection import QUERIES
+from holdfast.stores.sqlite.effects import Effects
+from holdfast.stores.sqlite.writer import Writer
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault, and the part of the contract that is to find it."""
+
+    plant: Plant
+    contract: str
+
+
+def altered(text: str, pattern: str, by: str) -> str:
+    """Some SQL with one thing changed; the fault must not be planted in vain."""
+    found, count = re.subn(pattern, by, text, flags=re.DOTALL)
+    assert count >= 1, f"{pattern!r} is no longer in the SQL; write this mutant anew."
+    return found
+
+
+def query(name: str, pattern: str, by: str) -> Plant:
+    """A fault in one named query."""
+    return lambda patch: patch.setitem(QUERIES, name, altered(QUERIES[name], pattern, by))
+
+
+def lost_update(patch: pytest.MonkeyPatch) -> None:
+    """A changeset is written over another writer's of the same version."""
+    careless = altered(
+        effects._ADVANCE, r"AND :before = CASE.*?END", "AND :before IS :before AND :before_version > -1"
+    )
+    patch.setattr(effects, "_ADVANCE", altered(careless, "INSERT INTO", "INSERT OR REPLACE INTO"))
+
+
+def half_batch(patch: pytest.MonkeyPatch) -> None:
+    """Only the first half of a batch is written."""
+    whole = Effects._add_items
+
+    def half(self: Effects, key: int, items: Sequence[ItemRow]) -> None:
+        whole(self, key, items[: (len(items) + 1) // 2])
+
+    patch.setattr(Effects, "_add_items", half)
+
+
+def state_actions_dropped(patch: pytest.MonkeyPatch) -> None:
+    """A changeset is kept without its state actions."""
+    whole = Effects._by_effect[Advance]
+
+    def poorer(self: Effects, effect: Advance) -> None:
+        said = json.loads(effect.change.content or b"{}")
+        said.pop("state_actions", None)
+        content = encode(said) if said else None
+        whole(
+            self,
+            msgspec.structs.replace(effect, change=msgspec.structs.replace(effect.change, content=content)),
+        )
+
+    patch.setitem(Effects._by_effect, Advance, poorer)
+
+
+def retry_doubles(patch: pytest.MonkeyPatch) -> None:
+    """Idempotency keys are forgotten."""
+    patch.setattr(Effects, "_add_key", lambda self, step: None)
+
+
+def snapshot_after_patches(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot undoes the patches that come with it."""
+
+    def fold(state: Document, row: ChangesetRow) -> Document:
+        said = content_of(row)
+        patched = apply(state, said.patches)
+        return patched if said.snapshot is None else said.snapshot
+
+    patch.setattr(reading, "fold", fold)
+
+
+def commit_on_failure(patch: pytest.MonkeyPatch) -> None:
+    """What was written before a commit failed stays."""
+
+    def unguarded(self: Writer, made: Effects, plan: Plan) -> None:
+        made.apply(plan.effects)
+
+    patch.setattr(Writer, "_guarded", unguarded)
+
+
+def nan_accepted(patch: pytest.MonkeyPatch) -> None:
+    """Values are encoded without a look at them."""
+
+    def unchecked(value: JSON, path: str = "$") -> tuple[bytes, Any]:
+        data = encode(value)
+        return data, msgspec.json.decode(data)
+
+    for module in (stored, checking):
+        patch.setattr(module, "encode_checked", unchecked)
+
+
+MUTANTS = {
+    "lost update": Mutant(lost_update, "sharing.SharingContract"),
+    "half batch": Mutant(half_batch, "items.WindowContract"),
+    "wrong window": Mutant(
+        query("items_backwards", "ORDER BY at DESC", "ORDER BY at"), "items.WindowContract"
+    ),
+    "tenant ignored": Mutant(
+        query("thread", "tenant = :tenant", ":tenant IS NOT NULL"), "scopes.ScopeContract"
+    ),
+    "user ignored": Mutant(
+        query("thread", r"\(:user IS NULL OR owner = :user\)", ":user IS :user"), "scopes.ScopeContract"
+    ),
+    "state actions dropped": Mutant(state_actions_dropped, "appends.AppendContract"),
+    "retry doubles": Mutant(retry_doubles, "keys.IdempotencyContract"),
+    "snapshot applied after patches": Mutant(snapshot_after_patches, "appends.AppendContract"),
+    "parent's pop seen by child": Mutant(
+        query("cuts", "version <= :upto", ":upto IS NOT NULL"), "forks.ForkContract"
+    ),
+    "commit on failure": Mutant(commit_on_failure, "keys.IdempotencyContract"),
+    "NaN accepted": Mutant(nan_accepted, "bad_input.BadInputContract"),
+}

@@ -1,0 +1,260 @@
+"""Connections to PostgreSQL: broken ones are replaced, given ones given back, and none is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg_pool import AsyncConnectionPool
+
+import holdfast as hf
+from holdfast.core.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, ThreadNotFound
+from holdfast.core.values import AppendTo, Changeset, Put, Record, RecordQuery
+from holdfast.stores.postgres.store import PostgresStore
+from tests.support.postgres import PostgresServer
+from tests.support.shared_postgres import PostgresDatabase
+
+pytestmark = pytest.mark.postgres
+
+OTHERS = "datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+END_ALL = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OTHERS}"
+STRANDED = f"SELECT pid, state, query FROM pg_stat_activity WHERE {OTHERS} AND state <> 'idle'"
+HELD = """
+SELECT locktype, mode FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE locktype = 'advisory' AND datname = current_database()
+"""
+
+
+@pytest.fixture
+async def store(postgres_database: PostgresDatabase) -> AsyncIterator[PostgresStore]:
+    store = await PostgresStore.open(f"{postgres_database.url}?pool_max=4")
+    yield store
+    await store.close()
+
+
+def ask(database: PostgresDatabase, query: str) -> list[Any]:
+    """The rows that the superuser gets."""
+    with psycopg.connect(database.url, autocommit=True) as admin:
+        return admin.execute(query.encode()).fetchall()
+
+
+class TestBrokenConnections:
+    store_name = "postgres"
+
+    async def test_a_reader_does_not_notice(
+        self, postgres_database: PostgresDatabase, store: PostgresStore
+    ) -> None:
+        db = hf.Database(store)
+        thread = await db.create("thread")
+        await asyncio.gather(*(thread.head() for _ in range(8)))
+        ask(postgres_database, END_ALL)
+        heads = await asyncio.gather(*(thread.head() for _ in range(8)))
+
+        assert [head.version for head in heads] == [0] * 8
+
+    @pytest.mark.promise("B-02")
+    async def test_a_writer_is_told_and_repeats_under_its_key(
+        self, postgres_database: PostgresDatabase, store: PostgresStore
+    ) -> None:
+        thread = await hf.Database(store).create("thread")
+        ask(postgres_database, END_ALL)
+        with pytest.raises(OutcomeUnknown):
+            await thread.append(items=[hf.user("Hi")], key="once")
+        done = await thread.append(items=[hf.user("Hi")], key="once")
+
+        assert done.version == 1
+        assert len(await thread.items()) == 1
+
+    async def test_one_fault_is_met_once(
+        self, postgres_database: PostgresDatabase, store: PostgresStore
+    ) -> None:
+        db = hf.Database(store)
+        threads = [await db.create(f"thread-{n}") for n in range(8)]
+        await asyncio.gather(*(thread.head() for thread in threads))
+        ask(postgres_database, END_ALL)
+        with pytest.raises(OutcomeUnknown):
+            await threads[0].append(items=[hf.user("Hi")])
+        done = [await thread.append(items=[hf.user("Hi")]) for thread in threads[1:]]
+
+        assert [one.version for one in done] == [1] * 7
+
+    @pytest.mark.crash
+    @pytest.mark.slow
+    async def test_a_server_that_comes_back_is_found_again(self, private_postgres: PostgresServer) -> None:
+        await asyncio.to_thread(private_postgres.start)
+        async with hf.open(f"{private_postgres.url()}?pool_timeout=0.2") as db:
+            thread = await db.create("thread")
+            await thread.append(items=[hf.user("before")])
+            await asyncio.to_thread(private_postgres.kill)
+            with pytest.raises((StoreUnavailable, OutcomeUnknown)):
+                await thread.head()
+            await asyncio.to_thread(private_postgres.start)
+            version = await _eventually(thread)
+
+        assert version == 2
+
+    async def test_a_closed_store_says_so(self, postgres_database: PostgresDatabase) -> None:
+        store = await PostgresStore.open(postgres_database.url)
+        await store.close()
+        with pytest.raises(StoreClosed):
+            await hf.Database(store).create("thread")
+
+    async def test_calls_under_way_end_before_the_store_is_closed(
+        self, postgres_database: PostgresDatabase
+    ) -> None:
+        store = await PostgresStore.open(postgres_database.url)
+        db = hf.Database(store)
+        threads = [await db.create(f"thread-{n}") for n in range(20)]
+        appends = [asyncio.create_task(thread.append(items=[hf.user("Hi")])) for thread in threads]
+        await asyncio.sleep(0)
+        await store.close()
+        done = await asyncio.gather(*appends)
+
+        assert [one.version for one in done] == [1] * 20
+
+
+async def _eventually(thread: hf.Thread) -> int:
+    while True:
+        try:
+            return (await thread.append(items=[hf.user("after")], key="after")).version
+        except (StoreUnavailable, OutcomeUnknown):
+            await asyncio.sleep(0.05)
+
+
+class TestGivenPool:
+    store_name = "postgres"
+
+    @pytest.mark.promise("S-08")
+    @pytest.mark.parametrize("autocommit", [False, True])
+    async def test_a_given_pool_stays_open_and_its_connections_as_they_were(
+        self, postgres_database: PostgresDatabase, *, autocommit: bool
+    ) -> None:
+        options = {"autocommit": autocommit}
+        async with AsyncConnectionPool(
+            postgres_database.url, kwargs=options, min_size=1, max_size=2, open=False
+        ) as pool:
+            store = PostgresStore(pool)
+            db = hf.Database(store)
+            thread = await db.create("thread")
+            await thread.append(items=[hf.user("Hi")])
+            await db.commit([Put(record=Record(kind="k", id=f"{n}", body=n)) for n in range(3)])
+            await store.close()
+            async with pool.connection() as connection:
+                row = await (await connection.execute("SELECT 1")).fetchone()
+
+                assert connection.autocommit is autocommit
+        assert row == (1,)
+
+    @pytest.mark.promise("S-08")
+    async def test_a_pool_that_was_opened_is_closed(self, postgres_database: PostgresDatabase) -> None:
+        store = await PostgresStore.open(postgres_database.url)
+        await store.close()
+
+        assert store._connections.pool.closed
+
+
+class TestCancellation:
+    store_name = "postgres"
+
+    @pytest.mark.promise("S-04", "T-02")
+    @pytest.mark.race
+    async def test_cancelled_at_random_nothing_is_stranded(
+        self, postgres_database: PostgresDatabase, store: PostgresStore
+    ) -> None:
+        db, chance = hf.Database(store), random.Random(7)
+        threads = [await db.create(f"thread-{n}") for n in range(6)]
+        for _ in range(40):
+            calls = [asyncio.create_task(_anything(db, threads, chance)) for _ in range(12)]
+            for call in calls:
+                await asyncio.sleep(chance.choice([0, 0, 0.0002, 0.001, 0.003]))
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+        done = await asyncio.wait_for(
+            asyncio.gather(*(thread.append(items=[hf.user("last")]) for thread in threads)), 10
+        )
+        stats = store._connections.pool.get_stats()
+        verdicts = [await thread.verify() for thread in threads]
+
+        assert ask(postgres_database, STRANDED) == []
+        assert ask(postgres_database, HELD) == []
+        assert stats["pool_available"] == stats["pool_size"] <= 4
+        assert stats["requests_waiting"] == 0
+        assert [verdict.problems for verdict in verdicts] == [()] * 6
+        assert [verdict.version for verdict in verdicts] == [one.version for one in done]
+        assert store._turns._queues == {}
+        assert store._flights._flying == 0
+
+
+def _anything(
+    db: hf.Database, threads: list[hf.Thread], chance: random.Random
+) -> Coroutine[Any, Any, object]:
+    """Some call, drawn."""
+    thread = chance.choice(threads)
+    record = Record(kind="k", id=chance.choice("ab"), body={})
+    calls: list[Callable[[], Coroutine[Any, Any, object]]] = [
+        lambda: thread.append(items=[hf.user("Hi")], patches=[hf.increment(["n"])]),
+        lambda: thread.append(items=[hf.user("Hi")]),
+        lambda: db.commit([Put(record=record), AppendTo(thread=thread.id, change=Changeset())]),
+        lambda: thread.items(last=5),
+        thread.head,
+        lambda: db.records.find(RecordQuery(kind="k")),
+    ]
+    return chance.choice(calls)()
+
+
+async def _first(thread: hf.Thread) -> Changeset:
+    async for change in thread.watch(after=0):
+        return change
+    raise AssertionError("the watch ended")
+
+
+class TestOneThread:
+    store_name = "postgres"
+
+    @pytest.mark.promise("T-02")
+    async def test_many_tasks_on_one_thread_take_turns(self, store: PostgresStore) -> None:
+        db = hf.Database(store)
+        thread = await db.create("thread")
+        plans = 0
+        plan = store._plan
+
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            nonlocal plans
+            plans += 1
+            return await plan(*args, **kwargs)
+
+        store._plan = counted  # type: ignore[method-assign]  # counted on its way
+        done = await asyncio.gather(*(thread.append(items=[hf.user(n)]) for n in range(60)))
+
+        assert sorted(one.version for one in done) == list(range(1, 61))
+        assert plans <= 2 * 60
+
+    async def test_another_process_is_seen_within_a_moment(self, postgres_database: PostgresDatabase) -> None:
+        async with hf.open(postgres_database.url) as one, hf.open(postgres_database.url) as other:
+            thread = await one.create("thread")
+            watching = asyncio.create_task(_first(thread))
+            await asyncio.sleep(0.05)
+            await other.thread("thread").append(items=[hf.user("Hi")])
+            change = await asyncio.wait_for(watching, 2)
+
+        assert change.version == 1
+
+    async def test_a_thread_deleted_while_it_is_read_is_not_found(self, store: PostgresStore) -> None:
+        db = hf.Database(store)
+        thread = await db.create("thread")
+        await thread.append(items=[hf.user("Hi")], patches=[hf.set(["a"], 1)])
+        fetch = store._connections.fetch
+
+        async def meanwhile(name: str, values: Any = ()) -> Any:
+            if name == "anchor":
+                store._connections.fetch = fetch  # type: ignore[method-assign]  # once only
+                await thread.delete()
+            return await fetch(name, values)
+
+        store._connections.fetch = meanwhile  # type: ignore[method-assign]  # the deletion comes between
+        with pytest.raises(ThreadNotFound):
+            await thread.head()

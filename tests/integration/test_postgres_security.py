@@ -1,0 +1,280 @@
+"""Row-level security on PostgreSQL: without a scope there is nobody, and nobody sees or writes anything."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import holdfast as hf
+from holdfast.core.values import Enqueue, Job, Put, Record, Scope
+from holdfast.stores.postgres.store import PostgresStore
+from holdfast.threads.search import index_pending
+from tests.support.shared_postgres import PostgresDatabase
+
+pytestmark = pytest.mark.postgres
+
+Raw = psycopg.Connection[Any]
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' ORDER BY tablename"
+FORCED = """
+SELECT relname FROM pg_class
+WHERE relnamespace = 'holdfast'::regnamespace AND relkind IN ('r', 'p')
+  AND relrowsecurity AND relforcerowsecurity
+ORDER BY relname
+"""
+LEFT = "SELECT current_setting('holdfast.tenant', true), current_user, current_setting('enable_seqscan')"
+BODIES = """
+SELECT table_name || '.' || column_name FROM information_schema.columns
+WHERE table_schema = 'holdfast' AND data_type IN ('json', 'jsonb')
+"""
+FIRST_COLUMNS = """
+SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+JOIN pg_am m ON m.oid = (SELECT relam FROM pg_class WHERE oid = i.indexrelid)
+WHERE c.relnamespace = 'holdfast'::regnamespace AND m.amname = 'btree' AND a.attname <> 'tenant'
+"""
+
+
+async def fill(url: str) -> None:
+    """At least one row in every table, for each of two users of each of two tenants."""
+    async with hf.open(url) as db:
+        for tenant in ("acme", "other"):
+            for user in ("alice", "bob"):
+                scoped = db.scope(tenant=tenant, user=user)
+                await fill_for(scoped, user)
+                await index_pending(scoped.store, Scope(tenant=tenant, user=user))
+                await scoped.thread(f"{user}-s1").append(items=[hf.user("not indexed yet")])
+
+
+async def fill_for(db: hf.Database, user: str) -> None:
+    thread = await db.create(f"{user}-s1")
+    note = hf.set(["note"], "n" * 5000)
+    for number in range(3):
+        await thread.append(items=[hf.user(f"secret of {user}")], patches=[note], key=f"key {number}")
+    await thread.log().pop()
+    record = Record(kind="fact", id=f"of {user}", body={}, tags=("tag",))
+    await db.commit([Put(record=record), Enqueue(job=Job(id=f"job of {user}", kind="k"))])
+
+
+@pytest.fixture
+async def filled(postgres_database: PostgresDatabase) -> PostgresDatabase:
+    await fill(postgres_database.url)
+    return postgres_database
+
+
+@pytest.fixture
+def login(postgres_database: PostgresDatabase) -> Iterator[str]:
+    """A role that may log in and is one of the app's."""
+    name = f"login_{uuid4().hex}"
+    role = sql.Identifier(name)
+    with psycopg.connect(postgres_database.url, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE holdfast_app").format(role))
+    yield name
+    with psycopg.connect(postgres_database.url, autocommit=True) as admin:
+        admin.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+@pytest.fixture
+async def app(filled: PostgresDatabase, login: str) -> AsyncIterator[Raw]:
+    """A connection of the app's with no scope."""
+    with psycopg.connect(filled.url_for(login), autocommit=True) as connection:
+        yield connection
+
+
+def tables(connection: Raw) -> list[str]:
+    """Every table that holds what belongs to a tenant."""
+    return [name for (name,) in connection.execute(TABLES) if name != "meta"]
+
+
+def count(connection: Raw, table: str, *, where: str = "true") -> int:
+    query = sql.SQL("SELECT count(*) FROM holdfast.{} WHERE " + where).format(sql.Identifier(table))
+    row = connection.execute(query).fetchone()
+    return int(row[0]) if row else 0
+
+
+def enter(connection: Raw, tenant: str, reach: str, user: str) -> None:
+    """Take on a scope for the rest of the session."""
+    query = """
+        SELECT set_config('holdfast.tenant', %s, false), set_config('holdfast.reach', %s, false),
+               set_config('holdfast.user', %s, false)
+    """
+    connection.execute(query, [tenant, reach, user])
+
+
+class TestSchema:
+    store_name = "postgres"
+
+    def test_security_is_forced_on_every_table(self, postgres_database: PostgresDatabase) -> None:
+        with psycopg.connect(postgres_database.url) as admin:
+            every, forced = admin.execute(TABLES).fetchall(), admin.execute(FORCED).fetchall()
+
+        assert len(every) == 12
+        assert forced == every
+
+    def test_the_tenant_comes_first_in_every_key(self, postgres_database: PostgresDatabase) -> None:
+        with psycopg.connect(postgres_database.url) as admin:
+            assert admin.execute(FIRST_COLUMNS).fetchall() == []
+
+    def test_no_body_is_jsonb_and_there_is_no_sequence(self, postgres_database: PostgresDatabase) -> None:
+        with psycopg.connect(postgres_database.url) as admin:
+            assert admin.execute(BODIES).fetchall() == []
+            assert admin.execute("SELECT * FROM pg_sequences WHERE schemaname = 'holdfast'").fetchall() == []
+
+    def test_no_function_is_anybodys(self, postgres_database: PostgresDatabase) -> None:
+        public = """
+            SELECT p.oid::regprocedure FROM pg_proc p, aclexplode(p.proacl) AS granted
+            WHERE p.pronamespace = 'holdfast'::regnamespace AND granted.grantee = 0
+        """
+        with psycopg.connect(postgres_database.url) as admin:
+            assert admin.execute(public).fetchall() == []
+
+    def test_the_roles_cannot_log_in_or_bypass(self, postgres_database: PostgresDatabase) -> None:
+        query = """
+            SELECT rolname FROM pg_roles
+            WHERE rolname LIKE 'holdfast%' AND NOT (rolcanlogin OR rolsuper OR rolbypassrls) ORDER BY 1
+        """
+        with psycopg.connect(postgres_database.url) as admin:
+            names = [name for (name,) in admin.execute(query)]
+
+        assert names == ["holdfast_app", "holdfast_maintenance", "holdfast_owner"]
+
+
+class TestRows:
+    store_name = "postgres"
+
+    def test_every_table_has_rows_to_hide(self, filled: PostgresDatabase) -> None:
+        with psycopg.connect(filled.url) as admin:
+            empty = [table for table in tables(admin) if not count(admin, table, where="tenant = 'acme'")]
+
+        assert empty == []
+
+    @pytest.mark.parametrize(
+        ("tenant", "reach", "user"),
+        [
+            (None, None, None),
+            ("", "", ""),
+            ("", "tenant", ""),
+            ("acme", "", ""),
+            ("acme", "user", ""),
+            ("acme", "everybody", "alice"),
+            ("nobody", "tenant", ""),
+        ],
+    )
+    def test_without_a_whole_scope_nothing_is_seen(
+        self, app: Raw, tenant: str | None, reach: str, user: str
+    ) -> None:
+        if tenant is not None:
+            enter(app, tenant, reach, user)
+
+        assert {table: count(app, table) for table in tables(app)} == dict.fromkeys(tables(app), 0)
+
+    def test_a_tenant_sees_only_its_own_rows(self, app: Raw) -> None:
+        enter(app, "acme", "tenant", "")
+
+        for table in tables(app):
+            assert count(app, table) > 0, table
+            assert count(app, table, where="tenant <> 'acme'") == 0, table
+
+    def test_a_user_sees_only_their_own_rows(self, app: Raw) -> None:
+        enter(app, "acme", "user", "alice")
+
+        for table in tables(app):
+            assert count(app, table) > 0, table
+            assert count(app, table, where="tenant <> 'acme' OR owner <> 'alice'") == 0, table
+
+    @pytest.mark.parametrize("scope", [("acme", "user", "alice"), ("", "", "")])
+    def test_nothing_of_another_is_changed_or_deleted(self, app: Raw, scope: tuple[str, str, str]) -> None:
+        enter(app, *scope)
+        for table in tables(app):
+            name = sql.Identifier(table)
+            foreign = sql.SQL(" WHERE owner = 'bob' OR tenant = 'other'")
+            updated = app.execute(sql.SQL("UPDATE holdfast.{} SET owner = 'alice'").format(name) + foreign)
+            deleted = app.execute(sql.SQL("DELETE FROM holdfast.{}").format(name) + foreign)
+
+            assert (updated.rowcount, deleted.rowcount) == (0, 0), table
+
+    @pytest.mark.parametrize("change", ["tenant = 'other'", "owner = 'bob'"])
+    def test_no_row_is_given_away(self, app: Raw, change: str) -> None:
+        enter(app, "acme", "user", "alice")
+        for table in tables(app):
+            query = sql.SQL("UPDATE holdfast.{} SET " + change).format(sql.Identifier(table))
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                app.execute(query)
+
+    def test_no_row_is_smuggled_in(self, app: Raw) -> None:
+        enter(app, "acme", "user", "alice")
+        for table in tables(app):
+            copy = sql.SQL(
+                "INSERT INTO holdfast.{0} SELECT (jsonb_populate_record(t, {1})).* FROM holdfast.{0} t"
+            )
+            moved = sql.Literal('{"tenant": "other"}')
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                app.execute(copy.format(sql.Identifier(table), moved))
+
+    def test_a_search_keeps_to_the_scope_by_itself(self, app: Raw) -> None:
+        query = "SELECT thread FROM holdfast.find_words('secret', NULL, 100)"
+        nobody = app.execute(query).fetchall()
+        enter(app, "acme", "user", "alice")
+        alice = app.execute(query).fetchall()
+        enter(app, "acme", "tenant", "")
+        everybody = app.execute(query).fetchall()
+
+        assert nobody == []
+        assert {thread for (thread,) in alice} == {"alice-s1"}
+        assert {thread for (thread,) in everybody} == {"alice-s1", "bob-s1"}
+
+    def test_maintenance_sees_every_tenant(self, filled: PostgresDatabase) -> None:
+        with psycopg.connect(filled.url) as admin:
+            admin.execute("SET ROLE holdfast_maintenance")
+            tenants = admin.execute("SELECT DISTINCT tenant FROM holdfast.threads ORDER BY 1").fetchall()
+
+        assert tenants == [("acme",), ("other",)]
+
+
+class TestStore:
+    store_name = "postgres"
+
+    @pytest.mark.promise("S-05")
+    async def test_a_member_of_the_app_can_do_everything(
+        self, postgres_database: PostgresDatabase, login: str
+    ) -> None:
+        await fill(postgres_database.url_for(login))
+        async with hf.open(postgres_database.url_for(login)) as db:
+            report = await db.report()
+            found = await db.scope(tenant="acme", user="alice").search("secret")
+
+        assert report.facts["bypasses_row_security"] is False
+        assert report.problems == ()
+        assert {hit.thread for hit in found} == {"alice-s1"}
+
+    async def test_a_role_that_can_bypass_is_reported(self, postgres_database: PostgresDatabase) -> None:
+        async with hf.open(postgres_database.url) as db:
+            report = await db.report()
+
+        assert report.facts["bypasses_row_security"] is True
+        assert "bypass" in report.problems[0]
+
+    async def test_even_a_superusers_calls_are_held_to_the_policies(self, filled: PostgresDatabase) -> None:
+        with psycopg.connect(filled.url, autocommit=True) as admin:
+            inside = admin.execute(
+                "SELECT id FROM holdfast.threads('acme', 'bob', NULL, NULL, NULL, 9)"
+            ).fetchall()
+            other = admin.execute("SELECT id FROM holdfast.thread('acme', 'bob', 'alice-s1')").fetchall()
+
+        assert inside == [("bob-s1",)]
+        assert other == []
+
+    async def test_no_scope_outlives_its_call(self, filled: PostgresDatabase) -> None:
+        store = await PostgresStore.open(f"{filled.url}?pool_max=1")
+        await hf.Database(store).scope(tenant="acme", user="alice").thread("alice-s1").head()
+        pool = store._connections.pool
+        async with pool.connection() as connection:
+            row = await (await connection.execute(LEFT)).fetchone()
+        await store.close()
+
+        assert row is not None
+        assert (row[0] or "", row[1], row[2]) == ("", "postgres", "on")

@@ -1,0 +1,45 @@
+"""Replay: any log folds to the head, whatever anchors were left on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.core import planning
+from holdfast.core.encoding import encode
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ops import apply
+from holdfast.core.values import Changeset
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing import draws
+from holdfast.threads.database import Database
+
+
+@pytest.mark.promise("T-13", "T-06")
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(draws.changesets, min_size=1, max_size=15), st.sampled_from([0, 60, 4096]), st.integers(0, 15)
+)
+def test_replaying_a_log_gives_every_version(changes: list[Changeset], weight: int, fork_at: int) -> None:
+    async def check() -> None:
+        db = Database(MemoryStore())
+        thread = await db.create("thread")
+        for number, change in enumerate(changes):
+            if number == fork_at:
+                thread = await thread.fork("fork")
+            with suppress(HoldfastError):
+                await thread.append(change)
+        state: dict[str, object] = {}
+        for change in await thread.changesets(limit=100):
+            state = apply(state if change.snapshot is None else change.snapshot, change.patches)
+            assert encode(await thread.state(at=change.version)) == encode(state)
+        assert encode(await thread.state()) == encode(state)
+        assert (await thread.verify()).problems == ()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "MIN_ANCHOR", weight)
+        asyncio.run(check())

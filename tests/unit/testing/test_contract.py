@@ -1,0 +1,79 @@
+"""The contract in other hands: a store of somebody else's, in a project with nothing but defaults."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OPENING = """
+from contextlib import asynccontextmanager
+import pytest
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing import StoreContract
+
+
+class TestOurs(StoreContract):
+    store_name = "ours"
+    durable = shared = False
+
+    @pytest.fixture
+    def opening(self):
+        @asynccontextmanager
+        async def opened(clock):
+            yield MemoryStore(clock=clock)
+
+        return opened
+"""
+STORE = """
+import pytest_asyncio
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing import StoreContract
+
+
+class TestOurs(StoreContract):
+    @pytest_asyncio.fixture
+    async def store(self, clock):
+        yield MemoryStore(clock=clock)
+"""
+NOTHING = """
+from holdfast.testing import StoreContract
+
+
+class TestOurs(StoreContract):
+    pass
+"""
+
+
+def ran(directory: Path, text: str, *options: str) -> str:
+    """What pytest says about a module in a directory of its own."""
+    (directory / "test_ours.py").write_text(text, encoding="utf-8")
+    (directory / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    flags = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "holdfast.testing.plugin",
+        "--strict-markers",
+    ]
+    command = [sys.executable, "-m", "pytest", *flags, *options]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.promise("T-14")
+@pytest.mark.parametrize("text", [OPENING, STORE], ids=["opening", "store"])
+def test_one_fixture_gives_the_contract(tmp_path: Path, text: str) -> None:
+    said = ran(tmp_path, text, "-k", "window or pop or fork or random or stale")
+
+    assert " passed" in said, said
+    assert "failed" not in said, said
+    assert "error" not in said, said
+
+
+def test_without_a_fixture_the_contract_says_what_it_needs(tmp_path: Path) -> None:
+    said = ran(tmp_path, NOTHING, "-k", "stale_writer")
+
+    assert "needs a fixture" in said

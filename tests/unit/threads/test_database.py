@@ -1,0 +1,80 @@
+"""The database and its threads: what holds on any store, shown on the one in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.checking import all_ready
+from holdfast.core.errors import InvalidArgument, InvalidId, LogFull, StoreClosed
+from holdfast.core.items import user
+from holdfast.core.values import Changeset, Drop, Finish, Item, Limits, Put, Record, Require, Scope
+from holdfast.stores.memory import MemoryStore
+from holdfast.threads.database import Database
+
+
+async def test_a_database_that_owns_its_store_closes_it() -> None:
+    store = MemoryStore()
+    async with Database(store, owned=True):
+        pass
+
+    with pytest.raises(StoreClosed):
+        await Database(store).create("t")
+
+
+async def test_a_scoped_database_does_not_own_the_store() -> None:
+    store = MemoryStore()
+    db = Database(store, owned=True)
+    await db.scope(tenant="acme").close()
+
+    assert (await db.create("t")).id == "t"
+
+
+@pytest.mark.parametrize("scope", [{"tenant": ""}, {"tenant": "a", "user": ""}, {"tenant": "a\x00"}])
+def test_a_scope_needs_ids(scope: dict[str, str]) -> None:
+    with pytest.raises(InvalidId):
+        Database(MemoryStore()).scope(**scope)
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        Put(record=Record(kind="k", id="r", body=1)),
+        Drop(kind="k", id="r"),
+        Require(kind="k", id="r", expect=0),
+        Finish(job="j", token="t"),
+    ],
+    ids=lambda write: type(write).__name__,
+)
+def test_one_commit_writes_a_thing_once(twice: Put | Drop | Require | Finish) -> None:
+    with pytest.raises(InvalidArgument):
+        all_ready([twice, twice], Limits())
+
+
+async def test_a_log_without_room_says_so() -> None:
+    thread = await Database(MemoryStore()).create("t")
+    await thread.append(items=[user("one"), user("two")])
+
+    with pytest.raises(LogFull):
+        await thread.log().compact([user("s")] * 256, keep=1)
+
+
+async def test_a_summary_moves_into_the_log_that_is_compacted() -> None:
+    thread = await Database(MemoryStore()).create("t")
+    await thread.append(items=[Item(body={"content": n}, log="notes") for n in range(3)])
+    await thread.log("notes").compact([user("summary")], keep=1)
+
+    assert [item.body["content"] for item in await thread.items(log="notes")] == ["summary", 2]
+
+
+async def test_a_whole_changeset_or_its_parts_come_to_the_same() -> None:
+    db = Database(MemoryStore())
+    one, other = await db.create("one"), await db.create("other")
+    await one.append(Changeset(items=(user("Hi"),), reason="x", key="k"))
+    await other.append(items=[user("Hi")], reason="x", key="k")
+
+    kept = [(await thread.changesets())[0] for thread in (one, other)]
+    assert [(c.items[0].body, c.reason, c.key) for c in kept] == [({"content": "Hi"}, "x", "k")] * 2
+
+
+def test_threads_and_databases_can_be_shown() -> None:
+    assert repr(Database(MemoryStore(), Scope()).thread("t")) == "Thread('t')"
