@@ -44,7 +44,7 @@ check: $(READY) ## Format, lint, types, import contracts and quick tests: under 
 	@$(RUN) -m ruff check .
 	@$(RUN) -m mypy $(TYPED)
 	@$(VENV)/bin/lint-imports --no-logo
-	@$(RUN) -m pytest -q tests/unit tests/architecture
+	@$(RUN) -m pytest -q -n $(WORKERS) tests/unit tests/architecture
 
 .PHONY: format
 format: $(READY) ## Rewrite the code in the agreed format

@@ -167,8 +167,9 @@ class TestCancellation:
             work = Cancelled(db)
             for _ in range(ROUNDS):
                 tasks = [asyncio.ensure_future(work.append()) for _ in range(8)]
-                for task in chance.sample(tasks, 5):
-                    await asyncio.sleep(chance.choice([0, 0, 0.0003, 0.001]))
+                tasks += [asyncio.ensure_future(work.read()) for _ in range(16)]
+                for task in chance.sample(tasks, 18):
+                    await asyncio.sleep(chance.choice([0, 0, 0, 0.0003, 0.001]))
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 

@@ -59,7 +59,6 @@ from holdfast.core.values import (
     ABOUT,
     Absent,
     AppendTo,
-    Changeset,
     Committed,
     Counters,
     Cut,
@@ -171,7 +170,7 @@ def _append_to(
         raise refusal
     start = known or _created(write, setting)
     advance, after = yield from _advance(write.prepared, start, setting, mark)
-    plan.effects += [advance] if known else [AddThread(start.row), advance]
+    plan.effects.extend([advance] if known else [AddThread(start.row), advance])
     plan.known[write.thread] = after
     plan.results.append(
         Committed(thread=write.thread, version=after.row.version, time=after.row.updated, hash=after.row.hash)

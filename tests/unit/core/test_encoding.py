@@ -55,7 +55,7 @@ def wrapped(value: Any, path: list[str | int]) -> tuple[Any, str]:
     return value, where
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(json_values)
 def test_json_is_accepted_and_copied(value: Any) -> None:
     data, copy = encode_checked(value)
@@ -64,7 +64,7 @@ def test_json_is_accepted_and_copied(value: Any) -> None:
     assert same(copy, value)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(json_values)
 def test_equal_values_have_equal_bytes(value: Any) -> None:
     again = json.loads(json.dumps(value))
@@ -72,7 +72,7 @@ def test_equal_values_have_equal_bytes(value: Any) -> None:
     assert encode(again) == encode(value)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(NOT_JSON, st.lists(st.sampled_from(["a", "b.c", 1]), max_size=4))
 def test_what_is_not_json_is_refused_and_named_wherever_it_is(value: Any, path: list[str | int]) -> None:
     whole, where = wrapped(value, path)

@@ -12,7 +12,7 @@ from holdfast.core.errors import OpFailed
 from holdfast.core.ops import Document, Op, all_commute, apply, commute, diff
 from tests.unit.core.strategies import documents, json_values, ops, paths, texts
 
-many = settings(deadline=None, max_examples=300)
+many = settings(deadline=None, max_examples=150)
 
 
 def outcome(document: Document, changes: list[Op]) -> bytes | None:
@@ -71,7 +71,7 @@ def test_values_that_only_look_equal_differ(values: tuple[object, object]) -> No
     assert diff({"a": before}, {"a": after}) == [making.set(["a"], after)]
 
 
-@settings(deadline=None, max_examples=1500)
+@settings(deadline=None, max_examples=500)
 @given(documents, ops(), ops())
 def test_ops_that_commute_give_the_same_state_in_either_order(document: Document, one: Op, other: Op) -> None:
     if not commute(one, other):
@@ -81,7 +81,7 @@ def test_ops_that_commute_give_the_same_state_in_either_order(document: Document
     assert left is None or right is None or left == right
 
 
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=250)
 @given(documents, st.data(), paths)
 @example({"a": [1, 2]}, None, ["a", 0])
 def test_ops_on_one_path_that_commute_give_the_same_state(
@@ -96,7 +96,7 @@ def test_ops_on_one_path_that_commute_give_the_same_state(
     assert left is None or right is None or left == right
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(documents, st.lists(ops(), max_size=3), st.lists(ops(), max_size=3))
 def test_lists_of_ops_that_commute_give_the_same_state(
     document: Document, ours: list[Op], theirs: list[Op]

@@ -53,7 +53,7 @@ def valid(items: list[Item]) -> list[tuple[dict[str, str | None], Item]]:
     return kept
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(entries, max_size=12))
 def test_taking_items_away_opens_what_was_open_before_them(items: list[Item]) -> None:
     kept = valid(items)
@@ -65,7 +65,7 @@ def test_taking_items_away_opens_what_was_open_before_them(items: list[Item]) ->
         assert open == before
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(entries, max_size=12))
 def test_every_call_of_ours_is_answered_by_its_run_before_anything_else(items: list[Item]) -> None:
     kept = [item for _, item in valid(items) if item.format == "holdfast"]

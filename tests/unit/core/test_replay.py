@@ -20,7 +20,7 @@ from holdfast.threads.database import Database
 
 
 @pytest.mark.promise("T-13", "T-06")
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(
     st.lists(draws.changesets, min_size=1, max_size=15), st.sampled_from([0, 60, 4096]), st.integers(0, 15)
 )

@@ -131,7 +131,7 @@ def expected(visible: list[Entry], query: dict[str, int]) -> list[Entry]:
 
 
 @pytest.mark.promise("S-01", "S-03", "B-03", "T-13")
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=80)
 @given(
     life=st.lists(st.tuples(st.integers(0, 3), commands), min_size=3, max_size=24),
     asked=st.lists(queries, min_size=1, max_size=4),

@@ -7,7 +7,7 @@ how to read the answer. Here both are known beforehand. Everything else goes the
 import re
 from contextlib import suppress
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 import psycopg
 from psycopg import AsyncConnection
@@ -35,31 +35,41 @@ class Statement:
         self._name = f"holdfast_{name}".encode()
         self._query = numbered(QUERIES[name])
         self._formats = [Format.BINARY] * len(_PLACE.findall(QUERIES[name]))
-        self._prepared: WeakKeyDictionary[AsyncConnection[Any], bool] = WeakKeyDictionary()
+        self._prepared: WeakSet[AsyncConnection[Any]] = WeakSet()
 
     async def value(self, connection: AsyncConnection[Any], values: Values) -> bytes | None:
         """The value, as the server sent it."""
         packed = [wire(value) for value in values]
-        pgconn = connection.pgconn
         async with connection.lock:
             if connection.prepare_threshold is None:
-                pgconn.send_query_params(self._query, packed, None, self._formats, Format.BINARY)
-            else:
-                if connection not in self._prepared:
-                    await self._prepare(connection)
-                pgconn.send_query_prepared(self._name, packed, self._formats, Format.BINARY)
-            result = _last(await connection.wait(execute(pgconn)), connection)
-        return result.get_value(0, 0)
+                return await self._unprepared(connection, packed)
+            try:
+                return await self._run(connection, packed)
+            except (
+                psycopg.errors.InvalidSqlStatementName
+            ):  # the driver drops all it has prepared now and then
+                self._prepared.discard(connection)
+                return await self._run(connection, packed)
+
+    async def _run(self, connection: AsyncConnection[Any], packed: list[bytes | None]) -> bytes | None:
+        if connection not in self._prepared:
+            await self._prepare(connection)
+        connection.pgconn.send_query_prepared(self._name, packed, self._formats, Format.BINARY)
+        return (await _answer(connection)).get_value(0, 0)
+
+    async def _unprepared(self, connection: AsyncConnection[Any], packed: list[bytes | None]) -> bytes | None:
+        connection.pgconn.send_query_params(self._query, packed, None, self._formats, Format.BINARY)
+        return (await _answer(connection)).get_value(0, 0)
 
     async def _prepare(self, connection: AsyncConnection[Any]) -> None:
         connection.pgconn.send_prepare(self._name, self._query)
         with suppress(psycopg.errors.DuplicatePreparedStatement):  # by another store over this connection
-            _last(await connection.wait(execute(connection.pgconn)), connection)
-        self._prepared[connection] = True
+            await _answer(connection)
+        self._prepared.add(connection)
 
 
-def _last(results: Any, connection: AsyncConnection[Any]) -> PGresult:
-    result: PGresult = results[-1]
+async def _answer(connection: AsyncConnection[Any]) -> PGresult:
+    result: PGresult = (await connection.wait(execute(connection.pgconn)))[-1]
     if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
         raise psycopg.errors.error_from_result(result, connection.info.encoding)
     return result

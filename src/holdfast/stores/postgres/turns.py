@@ -42,10 +42,10 @@ class Turns:
         try:
             await waiter
         except asyncio.CancelledError:
-            if waiter.cancelled():
-                queue.remove(waiter)
-            else:
+            if not waiter.cancelled():
                 self._give(key)  # it was our turn just as we were cancelled
+            elif waiter in queue:
+                queue.remove(waiter)
             raise
         return True
 
