@@ -258,3 +258,28 @@ class TestOneThread:
         store._connections.fetch = meanwhile  # type: ignore[method-assign]  # the deletion comes between
         with pytest.raises(ThreadNotFound):
             await thread.head()
+
+
+class TestPreparedStatements:
+    store_name = "postgres"
+
+    async def test_a_statement_that_was_dropped_is_prepared_again(
+        self, postgres_database: PostgresDatabase
+    ) -> None:
+        async with hf.open(f"{postgres_database.url}?pool_max=1") as db:
+            thread = await db.create("thread")
+            await thread.append(items=[hf.user("before")])
+            assert isinstance(db.store, PostgresStore)
+            async with db.store._connections.pool.connection() as connection:
+                await connection.execute("DEALLOCATE ALL")
+            done = await thread.append(items=[hf.user("after")])
+
+        assert done.version == 2
+
+    async def test_two_stores_share_a_pool(self, postgres_database: PostgresDatabase) -> None:
+        async with AsyncConnectionPool(postgres_database.url, min_size=1, max_size=1, open=False) as pool:
+            first, second = hf.Database(PostgresStore(pool)), hf.Database(PostgresStore(pool))
+            await first.create("thread")
+            done = [await db.thread("thread").append(items=[hf.user("Hi")]) for db in (first, second, first)]
+
+        assert [one.version for one in done] == [1, 2, 3]

@@ -31,6 +31,16 @@ def failed(job: Job, problem: str, now: int) -> Job:
     )
 
 
+LOST = "Its worker ended without a word."
+
+
+def tried(job: Job, token: str, until: int, now: int) -> Job:
+    """A job that may be claimed: in somebody's hands, or dead if its last claim ran out."""
+    if job.status == "running" and job.attempts >= job.limit:
+        return failed(job, LOST, now)
+    return claimed(job, token, until)
+
+
 def is_due(job: Job, now: int) -> bool:
     """Whether a job may be claimed: it waits and its time has come, or its claim ran out."""
     if job.status == "waiting":

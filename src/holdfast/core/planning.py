@@ -21,7 +21,7 @@ from holdfast.core.errors import (
     ThreadNotFound,
     VersionConflict,
 )
-from holdfast.core.jobs import claimed
+from holdfast.core.jobs import tried
 from holdfast.core.ops import Document, apply
 from holdfast.core.owners import owned, owner_for
 from holdfast.core.pairing import open_after
@@ -394,11 +394,11 @@ def _finish(write: Finish, plan: Plan) -> Asking[None]:
 
 
 def plan_claim(kinds: Sequence[str], limit: int, lease_ms: int, setting: Setting) -> Asking[Plan]:
-    """Jobs that are due, each held by a claim of its own for so long."""
+    """Jobs that are due, each held by a claim of its own for so long; those tried too often are given up."""
     due = yield from ask(AskDue(tuple(kinds), setting.now, limit))
+    until = setting.now + lease_ms
     effects: list[Effect] = [
-        MoveJob(job=claimed(job, setting.random(16).hex(), setting.now + lease_ms), token=job.token)
-        for job in due
+        MoveJob(job=tried(job, setting.random(16).hex(), until, setting.now), token=job.token) for job in due
     ]
     return Plan(effects=effects, results=[], known={})
 
@@ -446,6 +446,9 @@ def plan_fork(id: str, new_id: str, at: int | None, setting: Setting) -> Asking[
         title=source.title,
         labels=source.labels,
     )
+    if version < source.version and (source.title is not None or source.labels):
+        state = yield from read_state(source, version)
+        row = _titled(row, state)
     sources = tuple(segment for segment in segments if segment.upto == lineage[segment.key])
     copies: list[Effect] = [CopyLineage(key=key, owner=source.owner, segments=sources)] if deep else []
     return Plan(effects=[AddThread(row), *copies], results=[], known={new_id: Known(row)})

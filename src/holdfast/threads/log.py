@@ -71,7 +71,8 @@ class Log:
             size = head.counters.logs.get(self._name, LogSize())
             if not size.length:
                 return None
-            cut = Cut(log=self._name, first=1, last=places.at(size.end + 1) - 1, count=size.length)
+            open = {} if self._name == HISTORY else head.counters.open
+            cut = Cut(log=self._name, first=1, last=places.at(size.end + 1) - 1, count=size.length, open=open)
             if done := await self._cut(head, Changeset(cuts=(cut,), reason="Clear")):
                 return done
 

@@ -81,7 +81,7 @@ def test_ops_that_commute_give_the_same_state_in_either_order(document: Document
     assert left is None or right is None or left == right
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=100)
 @given(documents, st.data(), paths)
 @example({"a": [1, 2]}, None, ["a", 0])
 def test_ops_on_one_path_that_commute_give_the_same_state(

@@ -78,7 +78,8 @@ class MemoryStore:
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due, now held by a claim of their own for so long."""
         plan = await self.change(scope, lambda setting: plan_claim(kinds, limit, lease_ms, setting))
-        return [effect.job for effect in plan.effects if isinstance(effect, MoveJob)]
+        jobs = [effect.job for effect in plan.effects if isinstance(effect, MoveJob)]
+        return [job for job in jobs if job.status == "running"]
 
     async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""

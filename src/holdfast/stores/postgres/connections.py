@@ -89,12 +89,10 @@ class Connections:
             self._check = asyncio.create_task(self.pool.check())
         await asyncio.wait([self._check], timeout=CHECK_SECONDS)
 
-    async def close(self) -> None:
-        """Close the pool."""
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.pool.close()
-        if self._check is not None:
-            await asyncio.gather(self._check, return_exceptions=True)
+    async def settled(self) -> None:
+        """Wait for what goes on although nobody waits for it."""
+        while left := [*self._tasks, *([self._check] if self._check and not self._check.done() else [])]:
+            await asyncio.wait(left)
 
     async def _take(self) -> AsyncConnection[Any]:
         """A connection in autocommit, which knows our arrays."""
@@ -112,14 +110,7 @@ class Connections:
         return connection
 
     async def _give_back(self, connection: AsyncConnection[Any]) -> None:
-        """Give a connection back, even if the task that had it is cancelled meanwhile.
-
-        That takes a task of its own, unless there is nothing to await: no transaction to end, nobody in line.
-        """
-        idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-        if idle and not self.pool.get_stats().get("requests_waiting"):
-            await self._put(connection)
-            return
+        """Give a connection back, even if the task that had it is cancelled meanwhile."""
         await self._to_its_end(self._put(connection))
 
     async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:

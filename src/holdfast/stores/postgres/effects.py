@@ -87,29 +87,29 @@ def _about(row: ThreadRow) -> bytes | None:
 
 
 def _advance(effect: Advance) -> _Calls:
-    change, items = effect.change, effect.items
-    return [
-        Call(
-            "advance",
-            (
-                effect.before.key,
-                effect.before.hash,
-                Int8(change.version),
-                Int8(change.time),
-                change.hash,
-                _encode(change.counters),
-                _about(effect.after),
-                change.envelope,
-                change.content,
-                change.salt,
-                *(_items(items) if items else _NO_ITEMS),
-                _cuts(effect.cuts) if effect.cuts else None,
-                effect.anchor,
-                effect.name,
-                effect.fingerprint,
-            ),
-        )
-    ]
+    return [Call("advance", alone(effect))]
+
+
+def alone(step: Advance) -> Values:
+    """The values that append one changeset."""
+    change = step.change
+    return (
+        step.before.key,
+        step.before.hash,
+        Int8(change.version),
+        Int8(change.time),
+        change.hash,
+        _encode(change.counters),
+        _about(step.after),
+        change.envelope,
+        change.content,
+        change.salt,
+        *(_items(step.items) if step.items else _NO_ITEMS),
+        _cuts(step.cuts) if step.cuts else None,
+        step.anchor,
+        step.name,
+        step.fingerprint,
+    )
 
 
 _NO_ITEMS = (None,) * 6
@@ -151,10 +151,11 @@ def _rarely(steps: Sequence[Advance]) -> Values:
 
 
 def _items(items: Sequence[ItemRow]) -> Values:
+    ids = [item.id for item in items]
     return (
         Texts([item.log for item in items]),
         Integers([item.place for item in items]),
-        Texts([item.id for item in items]),
+        Texts(ids) if any(ids) else None,
         Blobs([item.meta for item in items]),
         Blobs([item.body for item in items]),
         Blobs([item.salt for item in items]),

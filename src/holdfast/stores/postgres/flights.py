@@ -42,6 +42,11 @@ class Flights:
         self._waiting.setdefault((scope.tenant, scope.user), []).append((step, seat))
         return await seat
 
+    async def landed(self) -> None:
+        """Wait for flights whose passengers were all cancelled."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
     def _land(self) -> None:
         """Make room, and let those who wait take off."""
         self._flying -= 1

@@ -161,7 +161,7 @@ SELECT holdfast.held(holdfast.index(
 
 -- name: claim
 SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
-FROM holdfast.claim(%b::text, %b::text, %b::text[], %b::bigint, %b::bigint, %b::bigint)
+FROM holdfast.claim(%b::text, %b::text, %b::text[], %b::bigint, %b::bigint, %b::bigint, %b::bytea)
 
 -- Not to_regclass: after waiting for somebody else's migration it may still answer from its cache.
 -- name: has_schema

@@ -18,6 +18,7 @@ from holdfast.core.errors import (
     ThreadNotFound,
 )
 from holdfast.core.heads import Heads
+from holdfast.core.jobs import LOST
 from holdfast.core.owners import obstacle
 from holdfast.core.planning import Plan, Setting
 from holdfast.core.ports import Report
@@ -28,7 +29,7 @@ from holdfast.stores.postgres.address import parse
 from holdfast.stores.postgres.answers import Row, job_of, query_of
 from holdfast.stores.postgres.arrays import Texts
 from holdfast.stores.postgres.connections import Connections, new_pool
-from holdfast.stores.postgres.effects import calls_of, together
+from holdfast.stores.postgres.effects import alone, calls_of, together
 from holdfast.stores.postgres.errors import STORE, ConnectionLost, Gone, StaleEffect, TryAgain
 from holdfast.stores.postgres.flights import Flights
 from holdfast.stores.postgres.report import report_of
@@ -148,7 +149,15 @@ class PostgresStore:
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due, now held by a claim of their own for so long."""
         now = self._clock()
-        values = (scope.tenant, scope.user, Texts(kinds), Int8(limit), Int8(now), Int8(now + lease_ms))
+        values = (
+            scope.tenant,
+            scope.user,
+            Texts(kinds),
+            Int8(limit),
+            Int8(now),
+            Int8(now + lease_ms),
+            LOST.encode(),
+        )
         self._enter()
         try:
             rows = await self._write(lambda: self._connections.fetch("claim", values))
@@ -164,7 +173,7 @@ class PostgresStore:
         deadline = time.monotonic() + timeout
         self._enter()
         try:
-            while (left := deadline - time.monotonic()) > 0:
+            while (left := deadline - time.monotonic()) > 0 and not self._closed:
                 row = await self._ask(scope, AskThread(thread))
                 if row is not None and row.version > after:
                     return
@@ -186,8 +195,10 @@ class PostgresStore:
         self._closed = True
         if self._calls:
             await self._idle.wait()
+        await self._flights.landed()
+        await self._connections.settled()
         if self._owned:
-            await self._connections.close()
+            await self._connections.pool.close()
 
     def _enter(self) -> None:
         if self._closed:
@@ -286,9 +297,8 @@ class PostgresStore:
     async def _append(self, scope: Scope, steps: Sequence[Advance]) -> list[bool]:
         """Which of some changesets were appended."""
         if len(steps) == 1:
-            [call] = calls_of(steps)
-            alone = (scope.tenant, scope.user, *call.values)
-            done = await self._write(lambda: self._connections.value(self._advance, alone))
+            one = (scope.tenant, scope.user, *alone(steps[0]))
+            done = await self._write(lambda: self._connections.value(self._advance, one))
             return [done == TRUE]
         values = (scope.tenant, scope.user, *together(steps))
         rows = await self._write(lambda: self._connections.fetch("advance_many", values))

@@ -143,6 +143,17 @@ class JobsContract(Given):
         assert await db.jobs.claim(["work"]) == []
 
     @pytest.mark.promise("T-14")
+    async def test_a_job_that_keeps_ending_its_worker_is_given_up(self, db: Database, clock: Clock) -> None:
+        await db.jobs.enqueue(Job(id="j", kind="k", limit=2))
+        for _ in range(2):
+            await db.jobs.claim(["k"], lease_ms=1_000)
+            clock.advance(1_000)
+
+        assert await db.jobs.claim(["k"]) == []
+        (dead,) = await db.jobs.list(status="dead")
+        assert (dead.id, dead.attempts, dead.token) == ("j", 2, None)
+
+    @pytest.mark.promise("T-14")
     async def test_jobs_with_one_key_wait_once(self, db: Database) -> None:
         await db.jobs.enqueue(Job(id="a", kind="work", key="same"))
         await db.jobs.enqueue(Job(id="b", kind="work", key="same"))

@@ -437,10 +437,18 @@ END $$;
 
 -- Due jobs, each now held by a claim of its own. In a tenant-wide scope they are those of every user.
 CREATE FUNCTION holdfast.claim(
-    p_tenant text, p_user text, p_kinds text[], p_limit bigint, p_now bigint, p_until bigint
+    p_tenant text, p_user text, p_kinds text[], p_limit bigint, p_now bigint, p_until bigint, p_lost bytea
 ) RETURNS SETOF holdfast.jobs LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
+    UPDATE holdfast.jobs j
+        SET status = 'dead', token = NULL, until = 0, due = p_now, problem = p_lost
+        WHERE j.tenant = p_tenant AND j.id = ANY (ARRAY(
+            SELECT d.id FROM holdfast.jobs d
+            WHERE d.tenant = p_tenant AND d.kind = ANY (p_kinds) AND d.status = 'running' AND d.until <= p_now
+              AND d.attempts >= d.attempts_limit
+            FOR UPDATE SKIP LOCKED
+        ));
     RETURN QUERY UPDATE holdfast.jobs j
         SET status = 'running', token = replace(gen_random_uuid()::text, '-', ''), until = p_until,
             attempts = j.attempts + 1
