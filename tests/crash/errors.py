@@ -30,6 +30,9 @@ class Plan:
     stride: int = 1
     lasts: int = 1
 
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.first} and every {self.stride} for {self.lasts}"
+
 
 @dataclass(kw_only=True)
 class Findings:

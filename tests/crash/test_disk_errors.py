@@ -12,14 +12,16 @@ from tests.crash.errors import Findings, Plan, fail_everywhere
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(400)]
 
-SHARES = 2
+# Each takes every second point, so that all points are met by one of the two.
+EVERYWHERE = (Plan(kind="eio", first=1, stride=2), Plan(kind="enospc", first=2, stride=2))
+FOR_A_WHILE = (Plan(kind="eio", stride=13, lasts=3), Plan(kind="enospc", stride=13, lasts=3))
 
 
 def show(capfd: pytest.CaptureFixture[str], plan: Plan, findings: Findings) -> None:
     """Print what was done, for whoever watches the run."""
     with capfd.disabled():
         sys.stderr.write(
-            f"\ndisk errors, {plan.kind} for {plan.lasts} (share {plan.first} of {plan.stride}): "
+            f"\ndisk errors, {plan}: "
             f"{findings.points} points; failed at {findings.failed}, callers were told at {findings.told}, "
             f"{len(findings.wrong)} wrong\n"
         )
@@ -29,12 +31,10 @@ class TestDiskErrors:
     store_name = "sqlite"
 
     @pytest.mark.promise("S-02", "S-04")
-    @pytest.mark.parametrize("kind", ["eio", "enospc"])
-    @pytest.mark.parametrize("share", range(1, SHARES + 1))
+    @pytest.mark.parametrize("plan", EVERYWHERE, ids=str)
     def test_a_failed_write_has_a_code_and_loses_nothing(
-        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str, share: int
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], plan: Plan
     ) -> None:
-        plan = Plan(kind="eio" if kind == "eio" else "enospc", first=share, stride=SHARES)
         findings = apart(fail_everywhere, plan, str(tmp_path))
         show(capfd, plan, findings)
 
@@ -42,11 +42,10 @@ class TestDiskErrors:
         assert findings.told > findings.failed / 2
 
     @pytest.mark.promise("S-02")
-    @pytest.mark.parametrize("kind", ["eio", "enospc"])
+    @pytest.mark.parametrize("plan", FOR_A_WHILE, ids=str)
     def test_a_disk_that_fails_for_a_while_is_used_again(
-        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], plan: Plan
     ) -> None:
-        plan = Plan(kind="eio" if kind == "eio" else "enospc", stride=13, lasts=3)
         findings = apart(fail_everywhere, plan, str(tmp_path))
         show(capfd, plan, findings)
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.stores.sqlite import writer
 from holdfast.testing.disk import POWER_LOST, Fault, FaultyDisk
 from tests.crash.apart import apart
 from tests.crash.finding import found_at, missing
-from tests.crash.points import FILE, Findings, Plan, stop_everywhere
+from tests.crash.points import CHECKPOINT_PAGES, FILE, Findings, Plan, stop_everywhere
 from tests.crash.workload import FULL_ROUNDS, Fact, Workday
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -72,7 +73,7 @@ class TestPowerLoss:
 
     def test_a_process_that_really_stops_leaves_the_same(self, tmp_path: Path) -> None:
         """The points above are met by copies of one process; here each process is stopped for good."""
-        for point in range(50, 2000, 390):
+        for point in range(20, 2400, 130):
             directory = tmp_path / str(point)
             directory.mkdir()
             facts = apart(stopped_for_good, point, str(directory))
@@ -102,6 +103,7 @@ def stopped_for_good(point: int, directory: str) -> list[Fact]:
 
     if os.fork() == 0:
         try:
+            writer.CHECKPOINT_PAGES = CHECKPOINT_PAGES
             disk = FaultyDisk("stopped")
             disk.arm(Fault("stop", at=point))
             asyncio.run(Workday(str(Path(directory) / FILE), vfs=disk.name).spend(tell, FULL_ROUNDS))

@@ -63,11 +63,14 @@ class Cancelled:
         await thread.fork(f"fork {self.begun}")
 
     async def read(self) -> None:
-        """Read in every way."""
+        """Read in several ways."""
         thread = self._db.thread("a")
         await thread.items(last=5)
         await thread.state()
         await self._db.threads(limit=3)
+
+    async def search(self) -> None:
+        """Search, which also brings the index up to date."""
         await self._db.search("kettle", limit=2)
 
     async def verify(self) -> None:
@@ -178,7 +181,7 @@ class TestCancellation:
             assert len(work.answered) < work.begun, "nothing was cancelled"
 
     @pytest.mark.promise("S-04", "S-02")
-    @pytest.mark.parametrize("what", ["append", "commit", "branch", "read"])
+    @pytest.mark.parametrize("what", ["append", "commit", "branch", "read", "search"])
     async def test_a_call_cancelled_at_its_nth_step_strands_nothing(self, url: str, what: str) -> None:
         async with hf.open(url) as db:
             for name in THREADS:

@@ -14,6 +14,9 @@ from holdfast.core.errors import (
     StoreReadOnly,
 )
 
+DAMAGE = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
+"""Reported as errors of the disk, but it is the content that is wrong."""
+
 
 @contextmanager
 def translated(store: str) -> Iterator[None]:
@@ -26,6 +29,8 @@ def translated(store: str) -> Iterator[None]:
 
 def ours(error: apsw.Error, store: str) -> HoldfastError:
     """Our error for one of the driver."""
+    if getattr(error, "extendedresult", None) in DAMAGE:
+        return StoreDamaged(store=store, problem="a page points beyond the end of the file")
     match error:
         case apsw.FullError():
             return StorageFull(store=store)

@@ -204,7 +204,8 @@ END $$;
 -- no policy holds back, and keeps to the scope by itself. Every text holds its tenant as a word, '#' before it.
 CREATE FUNCTION holdfast.find_words(p_words tsquery, p_owner text, p_limit bigint)
 RETURNS TABLE (thread text, log text, place bigint, version bigint, said bytea, score real)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_bitmapscan = on AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_bitmapscan = on
+SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     v_tenant text := nullif(current_setting('holdfast.tenant', true), '');
     v_reach text := current_setting('holdfast.reach', true);
