@@ -44,7 +44,7 @@ class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...] = ()
 
 
-class ItemRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ItemRow(msgspec.Struct, frozen=True, gc=False):
     """An item as stored: what it is (``meta``), what it says (``body``), and the salt of its commitment.
 
     An erased body leaves its commitment, so that the chain can still be checked.
@@ -53,12 +53,12 @@ class ItemRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     log: str
     place: int
     version: int
+    time: int
     meta: bytes
     body: bytes | None
-    salt: bytes | None
+    salt: bytes | None = None
     erased: bytes | None = None
     id: str | None = None
-    time: int = 0
 
 
 class CutRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):

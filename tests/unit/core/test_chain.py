@@ -26,6 +26,7 @@ ITEMS = [
         log="history",
         place=256 * n,
         version=3,
+        time=1,
         meta=b'{"role":"user"}',
         body=b'"%d"' % n,
         salt=b"%d" % n * 16,

@@ -100,7 +100,7 @@ class Answers:
             upto=question.upto,
             limit=question.limit,
         )
-        return [_item(question.log, *row) for row in rows]
+        return [ItemRow(question.log, *row) for row in rows]
 
     def _cuts(self, question: AskCuts) -> list[CutRow]:
         log = self._logs.get(self._connection, question.key, question.log)
@@ -114,7 +114,7 @@ class Answers:
 
     def _named(self, question: AskNamed) -> list[ItemRow]:
         return [
-            _item(*row)
+            ItemRow(*row)
             for id in question.ids
             for row in self._rows("named", key=question.key, id=id, upto=question.upto)
         ]
@@ -218,21 +218,6 @@ def thread_row(row: Sequence[Any]) -> ThreadRow:
         parent_key=parent_key,
         title=title,
         labels=_labels(labels),
-    )
-
-
-def _item(
-    log: str,
-    place: int,
-    version: int,
-    time: int,
-    meta: bytes,
-    body: bytes | None,
-    salt: bytes | None = None,
-    erased: bytes | None = None,
-) -> ItemRow:
-    return ItemRow(
-        log=log, place=place, version=version, time=time, meta=meta, body=body, salt=salt, erased=erased
     )
 
 
