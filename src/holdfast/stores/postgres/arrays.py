@@ -1,8 +1,8 @@
 """Arrays for PostgreSQL, packed in one go: a list costs the driver several times as much."""
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from struct import Struct
-from types import NoneType
 from typing import Any
 from uuid import UUID
 
@@ -57,7 +57,8 @@ def _integers(values: Iterable[int]) -> bytes:
 
 
 def _texts(values: Iterable[str | None]) -> bytes:
-    parts = [_NULL if value is None else _counted(value.encode()) for value in values]
+    blobs = [value if value is None else value.encode() for value in values]
+    parts = [_NULL if blob is None else _LENGTH(len(blob)) + blob for blob in blobs]
     return packed(25, parts, len(parts))
 
 
@@ -71,17 +72,11 @@ def _keys(values: Iterable[UUID]) -> bytes:
     return packed(2950, parts, len(parts))
 
 
-def _counted(value: bytes) -> bytes:
-    return _LENGTH(len(value)) + value
-
-
-_wires: dict[type, Callable[[Any], bytes | None]] = {
-    NoneType: lambda value: None,
-    bytes: lambda value: value,
+_wires: dict[type, Callable[[Any], bytes]] = {
     str: str.encode,
     Int8: Struct("!q").pack,
     bool: Struct("!?").pack,
-    UUID: lambda value: value.bytes,
+    UUID: attrgetter("bytes"),
     Integers: _integers,
     Texts: _texts,
     Blobs: _blobs,
@@ -89,9 +84,11 @@ _wires: dict[type, Callable[[Any], bytes | None]] = {
 }
 
 
-def wire(value: object) -> bytes | None:
-    """A value as it is sent, in PostgreSQL's binary form."""
-    return _wires[type(value)](value)
+def wire(values: Iterable[object]) -> list[bytes | None]:
+    """Values as they are sent, in PostgreSQL's binary form."""
+    return [
+        value if value is None or type(value) is bytes else _wires[type(value)](value) for value in values
+    ]
 
 
 class IntegersDumper(Dumper):

@@ -1,7 +1,7 @@
 """Connections from a pool: one call is one round trip, and no connection is left behind."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -110,8 +110,20 @@ class Connections:
         return connection
 
     async def _give_back(self, connection: AsyncConnection[Any]) -> None:
-        """Give a connection back, even if the task that had it is cancelled meanwhile."""
-        await self._to_its_end(self._put(connection))
+        """Give a connection back, even if the task that had it is cancelled meanwhile.
+
+        As a rule there is nothing to wait for, so it is tried here and now; a task would cost three more
+        rounds of the event loop. Only if a lock has to be waited for does a task take over.
+        """
+        idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        work = self._put(connection)
+        if idle and connection not in self._borrowed:
+            try:
+                awaited = work.send(None)
+            except StopIteration:
+                return
+            work = _resumed(work, awaited)
+        await self._to_its_end(work)
 
     async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for some work, which goes on if the wait is cancelled."""
@@ -133,6 +145,21 @@ class Connections:
             else:
                 await connection.close()
         await self.pool.putconn(connection)
+
+
+async def _resumed(work: Coroutine[Any, Any, None], awaited: Any) -> None:
+    """The rest of some work that was begun elsewhere and has come to its first wait, which is for a lock."""
+    await _Rest(work, awaited)
+
+
+class _Rest:
+    def __init__(self, work: Coroutine[Any, Any, None], awaited: Any) -> None:
+        self._work = work
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield self._awaited
+        yield from self._work.__await__()
 
 
 def new_pool(address: Address) -> AsyncConnectionPool[Any]:

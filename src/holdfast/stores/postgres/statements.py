@@ -39,7 +39,7 @@ class Statement:
 
     async def value(self, connection: AsyncConnection[Any], values: Values) -> bytes | None:
         """The value, as the server sent it."""
-        packed = [wire(value) for value in values]
+        packed = wire(values)
         async with connection.lock:
             if connection.prepare_threshold is None:
                 return await self._unprepared(connection, packed)

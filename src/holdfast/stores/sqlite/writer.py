@@ -115,7 +115,8 @@ class Writer:
                 if self._pages >= CHECKPOINT_PAGES:
                     self._checkpoint()
         finally:
-            self._connection.close()
+            with suppress(apsw.Error):  # the last checkpoint may fail; the WAL holds everything
+                self._connection.close()
 
     def _note_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self._pages = pages
