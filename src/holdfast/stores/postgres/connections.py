@@ -129,13 +129,9 @@ class Connections:
         """Wait for some work, which goes on if the wait is cancelled."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(told)
         await asyncio.shield(task)
-
-    def _ended(self, task: asyncio.Future[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # has been told, or there is nobody left to tell
 
     async def _put(self, connection: AsyncConnection[Any]) -> None:
         if self._borrowed and connection in self._borrowed:
@@ -145,6 +141,12 @@ class Connections:
             else:
                 await connection.close()
         await self.pool.putconn(connection)
+
+
+def told(task: asyncio.Future[None]) -> None:
+    """Take note of what a shielded task raised, though there may be nobody left to tell."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _resumed(work: Coroutine[Any, Any, None], awaited: Any) -> None:

@@ -28,7 +28,7 @@ from holdfast.stores.chance import Chance
 from holdfast.stores.postgres.address import parse
 from holdfast.stores.postgres.answers import Row, job_of, query_of
 from holdfast.stores.postgres.arrays import Texts
-from holdfast.stores.postgres.connections import Connections, new_pool
+from holdfast.stores.postgres.connections import Connections, new_pool, told
 from holdfast.stores.postgres.effects import alone, calls_of, together
 from holdfast.stores.postgres.errors import STORE, ConnectionLost, Gone, StaleEffect, TryAgain
 from holdfast.stores.postgres.flights import Flights
@@ -101,14 +101,16 @@ class PostgresStore:
             NewerFormat: The database was written by a newer release.
         """
         address = parse(url)
-        await ensure_schema(address.conninfo)
+        ensuring = asyncio.ensure_future(ensure_schema(address.conninfo))
+        ensuring.add_done_callback(told)
+        await asyncio.shield(ensuring)  # a connection in the making does not bear to be cancelled
         pool = new_pool(address)
         store = cls(pool, limits=limits)
         store._owned = True
         try:
             await pool.open()
         except BaseException:
-            await pool.close()
+            await store.close()
             raise
         return store
 
@@ -191,8 +193,16 @@ class PostgresStore:
         return report_of(self.name, rows[0], self._connections.pool.get_stats().get("pool_size", 0))
 
     async def close(self) -> None:
-        """Close the pool, if this store opened it. Calls under way end first."""
+        """Close the pool, if this store opened it. Calls under way end first.
+
+        Once begun it is brought to its end, whoever waits for it or no longer does.
+        """
         self._closed = True
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         if self._calls:
             await self._idle.wait()
         await self._flights.landed()

@@ -23,7 +23,7 @@ from holdfast.stores.sqlite.errors import ours
 from holdfast.stores.sqlite.logs import LogKeys
 
 MOST_TOGETHER = 128
-CHECKPOINT_PAGES = 4000
+CHECKPOINT_PAGES = 1000
 
 Planning: TypeAlias = Callable[[Setting], Asking[Plan]]
 Outcome: TypeAlias = Plan | Exception
