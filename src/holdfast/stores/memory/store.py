@@ -1,7 +1,6 @@
 """The store: questions answered and effects applied at once, in one process."""
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -18,17 +17,13 @@ from holdfast.core.rows import (
     answered,
 )
 from holdfast.core.values import Job, Limits, Scope
+from holdfast.stores.clock import now_ms
 from holdfast.stores.memory.answers import answer
 from holdfast.stores.memory.effects import apply
 from holdfast.stores.memory.rows import Tenant
 from holdfast.stores.waking import Wakes
 
 T = TypeVar("T")
-
-
-def now_ms() -> int:
-    """The time, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class MemoryStore:

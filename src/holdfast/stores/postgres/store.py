@@ -25,6 +25,7 @@ from holdfast.core.ports import Report
 from holdfast.core.rows import Advance, Ask, Asking, AskThread, Effect, answered_later
 from holdfast.core.values import Job, Limits, Scope
 from holdfast.stores.chance import Chance
+from holdfast.stores.clock import now_ms
 from holdfast.stores.postgres.address import parse
 from holdfast.stores.postgres.answers import Row, job_of, query_of
 from holdfast.stores.postgres.arrays import Texts
@@ -50,11 +51,6 @@ UNSEEN = {"add_thread", "save_record"}
 TRUE = b"\x01"
 FLIGHTS = 3
 """Transactions of appends under way at once. While these fly, what comes in gathers for the next."""
-
-
-def now_ms() -> int:
-    """The time, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class PostgresStore:

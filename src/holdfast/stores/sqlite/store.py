@@ -14,6 +14,7 @@ from holdfast.core.ports import Report
 from holdfast.core.rows import Asking, AskThread, MoveJob, answered, ask
 from holdfast.core.values import Job, Limits, Scope
 from holdfast.stores.chance import Chance
+from holdfast.stores.clock import now_ms
 from holdfast.stores.sqlite.answers import Answers
 from holdfast.stores.sqlite.connection import FORMAT, check_file, connect, prepare_file
 from holdfast.stores.sqlite.errors import translated
@@ -26,11 +27,6 @@ T = TypeVar("T")
 READERS = 3
 POLL_SECONDS = 0.05
 BACKUP_PAGES = 256
-
-
-def now_ms() -> int:
-    """The time, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class SqliteStore:
