@@ -65,6 +65,11 @@ CREATE TEMP TABLE crowd AS SELECT n, gen_random_uuid() AS new FROM generate_seri
 INSERT INTO holdfast.threads (tenant, key, id, owner, created, updated, version, hash, counters)
 SELECT tenant, new, id || n, owner, created + n, updated, version, hash, counters
 FROM holdfast.threads, crowd WHERE id = 'crowd';
+INSERT INTO holdfast.thread_ids (tenant, id, key, owner)
+SELECT tenant, id, key, owner FROM holdfast.threads WHERE id <> 'crowd';
+INSERT INTO holdfast.listing (tenant, whose, created, id, key, owner)
+SELECT tenant, whose, created, id, key, owner FROM holdfast.threads, unnest(ARRAY['', owner]) AS whose
+WHERE id <> 'crowd' AND whose IS NOT NULL;
 INSERT INTO holdfast.changesets (tenant, key, version, owner, time, envelope, content, salt, hash, counters)
 SELECT tenant, new, version, owner, time, envelope, content, salt, hash, counters
 FROM holdfast.changesets, crowd

@@ -42,6 +42,10 @@ CREATE TABLE holdfast.meta (
 );
 INSERT INTO holdfast.meta VALUES (0);
 
+-- A table that an append or a read looks into has one index only. To a planner that has seen a row or two, all
+-- indexes that start with the tenant are alike; it may take the wrong one, and a connection keeps that plan when
+-- there are millions of rows. So each other way to a thread is a table of its own, and no function joins two.
+
 -- An append changes none of the indexed columns, and finds room on the page: its update is heap-only.
 CREATE TABLE holdfast.threads (
     tenant text COLLATE "C" NOT NULL,
@@ -60,10 +64,33 @@ CREATE TABLE holdfast.threads (
     late boolean NOT NULL DEFAULT false,
     PRIMARY KEY (tenant, key)
 ) WITH (fillfactor = 80);
-CREATE UNIQUE INDEX threads_id ON holdfast.threads (tenant, id) WHERE NOT deleted;
-CREATE INDEX threads_created ON holdfast.threads (tenant, created, id) WHERE NOT deleted;
-CREATE INDEX threads_owner ON holdfast.threads (tenant, owner, created, id) WHERE NOT deleted;
-CREATE INDEX threads_parent ON holdfast.threads (tenant, parent_key) WHERE parent_key IS NOT NULL;
+
+CREATE TABLE holdfast.thread_ids (
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    key uuid NOT NULL,
+    owner text COLLATE "C",
+    PRIMARY KEY (tenant, id)
+);
+
+-- Each thread twice: for everybody (whose = '') and for its owner.
+CREATE TABLE holdfast.listing (
+    tenant text COLLATE "C" NOT NULL,
+    whose text COLLATE "C" NOT NULL,
+    created bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    key uuid NOT NULL,
+    owner text COLLATE "C",
+    PRIMARY KEY (tenant, whose, created, id)
+);
+
+CREATE TABLE holdfast.forks (
+    tenant text COLLATE "C" NOT NULL,
+    parent_key uuid NOT NULL,
+    key uuid NOT NULL,
+    owner text COLLATE "C",
+    PRIMARY KEY (tenant, parent_key, key)
+);
 
 CREATE TABLE holdfast.changesets (
     tenant text COLLATE "C" NOT NULL,
@@ -149,9 +176,9 @@ CREATE TABLE holdfast.records (
     nonce bytea,
     PRIMARY KEY (tenant, kind, id)
 );
-CREATE INDEX records_sort ON holdfast.records (tenant, kind, sort, id);
-CREATE INDEX records_owner ON holdfast.records (tenant, kind, owner, sort, id) WHERE owner IS NOT NULL;
 
+-- The orders a record is found in: under each of its tags, under '' and under its owner (chr(31) before it, which
+-- no tag can hold).
 CREATE TABLE holdfast.record_tags (
     tenant text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL,
@@ -181,7 +208,8 @@ CREATE TABLE holdfast.jobs (
     PRIMARY KEY (tenant, id)
 );
 CREATE UNIQUE INDEX jobs_key ON holdfast.jobs (tenant, key) WHERE key IS NOT NULL AND status <> 'dead';
-CREATE INDEX jobs_due ON holdfast.jobs (tenant, due, id);
+CREATE INDEX jobs_due ON holdfast.jobs (tenant, due, id) WHERE status <> 'dead';
+CREATE INDEX jobs_lease ON holdfast.jobs (tenant, until) WHERE status = 'running';
 
 -- Threads that the search index has not caught up with, and the version up to which it holds them. Their rows
 -- say so too (late), so that an append need not look here.
@@ -200,6 +228,7 @@ CREATE TABLE holdfast.texts (
     log text COLLATE "C" NOT NULL,
     place bigint NOT NULL,
     version bigint NOT NULL,
+    thread text COLLATE "C" NOT NULL,
     owner text COLLATE "C",
     words tsvector NOT NULL,
     text bytea NOT NULL,

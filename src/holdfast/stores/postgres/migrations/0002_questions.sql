@@ -30,10 +30,15 @@ END $$;
 
 CREATE FUNCTION holdfast.thread(p_tenant text, p_user text, p_id text)
 RETURNS SETOF holdfast.threads LANGUAGE plpgsql ROWS 1 AS $$
+DECLARE
+    v_key uuid;
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
-    RETURN QUERY SELECT t.* FROM holdfast.threads t
-        WHERE t.tenant = p_tenant AND t.id = p_id AND NOT t.deleted;
+    SELECT i.key INTO v_key FROM holdfast.thread_ids i WHERE i.tenant = p_tenant AND i.id = p_id;
+    IF FOUND THEN
+        RETURN QUERY SELECT t.* FROM holdfast.threads t
+            WHERE t.tenant = p_tenant AND t.key = v_key AND NOT t.deleted;
+    END IF;
 END $$;
 
 CREATE FUNCTION holdfast.anchor(p_tenant text, p_user text, p_key uuid, p_upto bigint)
@@ -95,7 +100,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION holdfast.named(p_tenant text, p_user text, p_key uuid, p_ids text[], p_upto bigint)
-RETURNS SETOF holdfast.items LANGUAGE plpgsql AS $$
+RETURNS SETOF holdfast.items LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
     RETURN QUERY SELECT i.* FROM holdfast.items i
@@ -121,52 +126,49 @@ BEGIN
 END $$;
 
 CREATE FUNCTION holdfast.job(p_tenant text, p_user text, p_id text)
-RETURNS SETOF holdfast.jobs LANGUAGE plpgsql ROWS 1 AS $$
+RETURNS SETOF holdfast.jobs LANGUAGE plpgsql ROWS 1 SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
     RETURN QUERY SELECT j.* FROM holdfast.jobs j WHERE j.tenant = p_tenant AND j.id = p_id;
 END $$;
 
--- Planned for the values given: what is NULL drops out of the conditions, and the right index remains.
+-- Planned anew for the values given: what is NULL drops out of the conditions.
 CREATE FUNCTION holdfast.records(
     p_tenant text, p_user text, p_kind text, p_tags text[], p_owner text, p_since bigint, p_until bigint,
     p_after_sort bigint, p_after_id text, p_newest boolean, p_limit bigint
 ) RETURNS SETOF holdfast.records LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     v_owner text := coalesce(p_owner, p_user);
+    v_tag text := coalesce(p_tags[1], chr(31) || v_owner, '');
+    v_left bigint := p_limit;
+    v_ids refcursor;
+    v_id text;
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
-    IF cardinality(p_tags) > 0 AND p_newest THEN
-        RETURN QUERY SELECT r.* FROM holdfast.record_tags t
-            JOIN holdfast.records r ON r.tenant = t.tenant AND r.kind = t.kind AND r.id = t.id
-            WHERE t.tenant = p_tenant AND t.kind = p_kind AND t.tag = p_tags[1] AND r.tags @> p_tags
-              AND (v_owner IS NULL OR r.owner = v_owner)
+    IF p_newest THEN
+        OPEN v_ids FOR SELECT t.id FROM holdfast.record_tags t
+            WHERE t.tenant = p_tenant AND t.kind = p_kind AND t.tag = v_tag
               AND (p_since IS NULL OR t.sort >= p_since) AND (p_until IS NULL OR t.sort < p_until)
               AND (p_after_sort IS NULL OR (t.sort, t.id) < (p_after_sort, p_after_id))
-            ORDER BY t.sort DESC, t.id DESC LIMIT p_limit;
-    ELSIF cardinality(p_tags) > 0 THEN
-        RETURN QUERY SELECT r.* FROM holdfast.record_tags t
-            JOIN holdfast.records r ON r.tenant = t.tenant AND r.kind = t.kind AND r.id = t.id
-            WHERE t.tenant = p_tenant AND t.kind = p_kind AND t.tag = p_tags[1] AND r.tags @> p_tags
-              AND (v_owner IS NULL OR r.owner = v_owner)
+            ORDER BY t.sort DESC, t.id DESC;
+    ELSE
+        OPEN v_ids FOR SELECT t.id FROM holdfast.record_tags t
+            WHERE t.tenant = p_tenant AND t.kind = p_kind AND t.tag = v_tag
               AND (p_since IS NULL OR t.sort >= p_since) AND (p_until IS NULL OR t.sort < p_until)
               AND (p_after_sort IS NULL OR (t.sort, t.id) > (p_after_sort, p_after_id))
-            ORDER BY t.sort, t.id LIMIT p_limit;
-    ELSIF p_newest THEN
-        RETURN QUERY SELECT r.* FROM holdfast.records r
-            WHERE r.tenant = p_tenant AND r.kind = p_kind
-              AND (v_owner IS NULL OR r.owner = v_owner)
-              AND (p_since IS NULL OR r.sort >= p_since) AND (p_until IS NULL OR r.sort < p_until)
-              AND (p_after_sort IS NULL OR (r.sort, r.id) < (p_after_sort, p_after_id))
-            ORDER BY r.sort DESC, r.id DESC LIMIT p_limit;
-    ELSE
-        RETURN QUERY SELECT r.* FROM holdfast.records r
-            WHERE r.tenant = p_tenant AND r.kind = p_kind
-              AND (v_owner IS NULL OR r.owner = v_owner)
-              AND (p_since IS NULL OR r.sort >= p_since) AND (p_until IS NULL OR r.sort < p_until)
-              AND (p_after_sort IS NULL OR (r.sort, r.id) > (p_after_sort, p_after_id))
-            ORDER BY r.sort, r.id LIMIT p_limit;
+            ORDER BY t.sort, t.id;
     END IF;
+    WHILE v_left > 0 LOOP
+        FETCH v_ids INTO v_id;
+        EXIT WHEN NOT FOUND;
+        RETURN QUERY SELECT r.* FROM holdfast.records r
+            WHERE r.tenant = p_tenant AND r.kind = p_kind AND r.id = v_id
+              AND r.tags @> p_tags AND (v_owner IS NULL OR r.owner = v_owner);
+        IF FOUND THEN
+            v_left := v_left - 1;
+        END IF;
+    END LOOP;
+    CLOSE v_ids;
 END $$;
 
 CREATE FUNCTION holdfast.jobs(p_tenant text, p_user text, p_status text, p_limit bigint)
@@ -182,22 +184,33 @@ CREATE FUNCTION holdfast.threads(
     p_tenant text, p_user text, p_owner text, p_before_created bigint, p_before_id text, p_limit bigint
 ) RETURNS SETOF holdfast.threads LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
-    v_owner text := coalesce(p_owner, p_user);
+    v_whose text := coalesce(p_owner, p_user, '');
+    v_key uuid;
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
-    RETURN QUERY SELECT t.* FROM holdfast.threads t
-        WHERE t.tenant = p_tenant AND NOT t.deleted AND (v_owner IS NULL OR t.owner = v_owner)
-          AND (p_before_created IS NULL OR (t.created, t.id) < (p_before_created, p_before_id))
-        ORDER BY t.created DESC, t.id DESC LIMIT p_limit;
+    FOR v_key IN SELECT l.key FROM holdfast.listing l
+        WHERE l.tenant = p_tenant AND l.whose = v_whose
+          AND (p_before_created IS NULL OR (l.created, l.id) < (p_before_created, p_before_id))
+        ORDER BY l.created DESC, l.id DESC LIMIT p_limit
+    LOOP
+        RETURN QUERY SELECT t.* FROM holdfast.threads t
+            WHERE t.tenant = p_tenant AND t.key = v_key AND NOT t.deleted;
+    END LOOP;
 END $$;
 
 CREATE FUNCTION holdfast.pending(p_tenant text, p_user text, p_limit bigint)
 RETURNS TABLE (thread holdfast.threads, indexed bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    v_key uuid;
+    v_indexed bigint;
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
-    RETURN QUERY SELECT t, p.indexed FROM holdfast.pending p
-        JOIN holdfast.threads t ON t.tenant = p.tenant AND t.key = p.key AND NOT t.deleted
-        WHERE p.tenant = p_tenant ORDER BY p.key LIMIT p_limit;
+    FOR v_key, v_indexed IN SELECT p.key, p.indexed FROM holdfast.pending p
+        WHERE p.tenant = p_tenant ORDER BY p.key LIMIT p_limit
+    LOOP
+        RETURN QUERY SELECT t, v_indexed FROM holdfast.threads t
+            WHERE t.tenant = p_tenant AND t.key = v_key AND NOT t.deleted;
+    END LOOP;
 END $$;
 
 -- Under a policy `@@` could use no index, since it may leak what it sees. So this runs as maintenance, which
@@ -215,14 +228,13 @@ BEGIN
        OR (v_reach = 'user' AND v_user IS NULL) THEN
         RETURN;
     END IF;
-    RETURN QUERY SELECT t.id, x.log, x.place, x.version, x.text, ts_rank(x.words, p_words, 2) AS score
+    RETURN QUERY SELECT x.thread, x.log, x.place, x.version, x.text, ts_rank(x.words, p_words, 2) AS score
         FROM holdfast.texts x
-        JOIN holdfast.threads t ON t.tenant = x.tenant AND t.key = x.key AND NOT t.deleted
         WHERE x.words @@ (p_words && array_to_tsvector(ARRAY['#' || v_tenant])::text::tsquery)
-          AND x.tenant = v_tenant AND t.tenant = v_tenant
-          AND (v_reach = 'tenant' OR t.owner = v_user)
-          AND (p_owner IS NULL OR t.owner = p_owner)
-        ORDER BY score DESC, t.id, x.place LIMIT p_limit;
+          AND x.tenant = v_tenant
+          AND (v_reach = 'tenant' OR x.owner = v_user)
+          AND (p_owner IS NULL OR x.owner = p_owner)
+        ORDER BY score DESC, x.thread, x.place LIMIT p_limit;
 END $$;
 
 CREATE FUNCTION holdfast.words(p_tenant text, p_user text, p_words tsquery, p_owner text, p_limit bigint)

@@ -25,14 +25,22 @@ BEGIN
             RETURN false;
         END IF;
     END IF;
+    INSERT INTO holdfast.thread_ids (tenant, id, key, owner) VALUES (p_tenant, p_id, p_key, p_owner)
+        ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
     INSERT INTO holdfast.threads (
         tenant, key, id, owner, created, updated, version, hash, counters, segments, parent_key, about
     ) VALUES (
         p_tenant, p_key, p_id, p_owner, p_created, p_updated, p_version, p_hash, p_counters, p_segments,
         p_parent, p_about
-    ) ON CONFLICT (tenant, id) WHERE NOT deleted DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN false;
+    );
+    INSERT INTO holdfast.listing (tenant, whose, created, id, key, owner)
+        SELECT p_tenant, whose, p_created, p_id, p_key, p_owner FROM unnest(ARRAY['', p_owner]) AS whose
+        WHERE whose IS NOT NULL;
+    IF p_parent IS NOT NULL THEN
+        INSERT INTO holdfast.forks (tenant, parent_key, key, owner) VALUES (p_tenant, p_parent, p_key, p_owner);
     END IF;
     IF p_version > 0 THEN
         PERFORM holdfast.mark_late(p_tenant, p_key, p_owner, 0);
@@ -265,27 +273,34 @@ BEGIN
         SELECT t.parent_key INTO v_parent FROM holdfast.threads t
             WHERE t.tenant = p_tenant AND t.key = v_key AND t.deleted FOR UPDATE;
         EXIT WHEN NOT FOUND;
-        PERFORM FROM holdfast.threads t WHERE t.tenant = p_tenant AND t.parent_key = v_key;
+        PERFORM FROM holdfast.forks f WHERE f.tenant = p_tenant AND f.parent_key = v_key;
         EXIT WHEN FOUND;
         DELETE FROM holdfast.changesets c WHERE c.tenant = p_tenant AND c.key = v_key;
         DELETE FROM holdfast.items i WHERE i.tenant = p_tenant AND i.key = v_key;
         DELETE FROM holdfast.cuts c WHERE c.tenant = p_tenant AND c.key = v_key;
         DELETE FROM holdfast.anchors a WHERE a.tenant = p_tenant AND a.key = v_key;
         DELETE FROM holdfast.threads t WHERE t.tenant = p_tenant AND t.key = v_key;
+        DELETE FROM holdfast.forks f WHERE f.tenant = p_tenant AND f.parent_key = v_parent AND f.key = v_key;
         v_key := v_parent;
     END LOOP;
 END $$;
 
 CREATE FUNCTION holdfast.drop_thread(p_tenant text, p_user text, p_key uuid, p_hash bytea)
 RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_thread holdfast.threads;
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
-    PERFORM FROM holdfast.threads t
+    SELECT t.* INTO v_thread FROM holdfast.threads t
         WHERE t.tenant = p_tenant AND t.key = p_key AND t.hash = p_hash AND NOT t.deleted FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
     UPDATE holdfast.threads t SET deleted = true WHERE t.tenant = p_tenant AND t.key = p_key;
+    DELETE FROM holdfast.thread_ids i WHERE i.tenant = p_tenant AND i.id = v_thread.id;
+    DELETE FROM holdfast.listing l
+        WHERE l.tenant = p_tenant AND l.whose IN ('', v_thread.owner) AND l.created = v_thread.created
+          AND l.id = v_thread.id;
     DELETE FROM holdfast.pending p WHERE p.tenant = p_tenant AND p.key = p_key;
     DELETE FROM holdfast.texts x WHERE x.tenant = p_tenant AND x.key = p_key;
     DELETE FROM holdfast.keys k WHERE k.tenant = p_tenant AND k.key = p_key;
@@ -321,7 +336,8 @@ BEGIN
             WHERE r.tenant = p_tenant AND r.kind = p_kind AND r.id = p_id;
     END IF;
     INSERT INTO holdfast.record_tags (tenant, kind, tag, sort, id, owner)
-        SELECT DISTINCT p_tenant, p_kind, tag, p_sort, p_id, p_owner FROM unnest(p_tags) AS tag;
+        SELECT DISTINCT p_tenant, p_kind, tag, p_sort, p_id, p_owner
+        FROM unnest(p_tags || ARRAY['', chr(31) || p_owner]) AS tag WHERE tag IS NOT NULL;
     RETURN true;
 END $$;
 
@@ -332,7 +348,7 @@ DECLARE
     v_tags text[];
     v_sort bigint;
 BEGIN
-    SELECT r.tags, r.sort INTO v_tags, v_sort FROM holdfast.records r
+    SELECT r.tags || ARRAY['', chr(31) || r.owner], r.sort INTO v_tags, v_sort FROM holdfast.records r
         WHERE r.tenant = p_tenant AND r.kind = p_kind AND r.id = p_id AND r.revision = p_before FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
@@ -383,7 +399,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION holdfast.end_job(p_tenant text, p_user text, p_id text, p_token text)
-RETURNS boolean LANGUAGE plpgsql AS $$
+RETURNS boolean LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
     DELETE FROM holdfast.jobs j WHERE j.tenant = p_tenant AND j.id = p_id AND j.token = p_token;
@@ -393,7 +409,7 @@ END $$;
 CREATE FUNCTION holdfast.move_job(
     p_tenant text, p_user text, p_held text, p_id text, p_kind text, p_owner text, p_key text, p_due bigint,
     p_attempts bigint, p_limit bigint, p_status text, p_token text, p_until bigint, p_problem bytea, p_body bytea
-) RETURNS boolean LANGUAGE plpgsql AS $$
+) RETURNS boolean LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
     UPDATE holdfast.jobs j
@@ -411,17 +427,18 @@ CREATE FUNCTION holdfast.index(
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_version bigint;
+    v_thread text;
     v_owner text;
     v_tenant tsvector := array_to_tsvector(ARRAY['#' || p_tenant]);
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
-    SELECT t.version, t.owner INTO v_version, v_owner FROM holdfast.threads t
+    SELECT t.version, t.id, t.owner INTO v_version, v_thread, v_owner FROM holdfast.threads t
         WHERE t.tenant = p_tenant AND t.key = p_key AND NOT t.deleted FOR UPDATE;
     IF NOT FOUND THEN
         RETURN true;
     END IF;
-    INSERT INTO holdfast.texts (tenant, key, log, place, version, owner, words, text)
-        SELECT p_tenant, p_key, x.log, x.place, x.version, v_owner, x.words::tsvector || v_tenant, x.said
+    INSERT INTO holdfast.texts (tenant, key, log, place, version, thread, owner, words, text)
+        SELECT p_tenant, p_key, x.log, x.place, x.version, v_thread, v_owner, x.words::tsvector || v_tenant, x.said
         FROM unnest(p_logs, p_places, p_versions, p_words, p_texts) AS x (log, place, version, words, said)
         ON CONFLICT (tenant, key, log, place)
         DO UPDATE SET version = excluded.version, words = excluded.words, text = excluded.text;
@@ -438,7 +455,7 @@ END $$;
 -- Due jobs, each now held by a claim of its own. In a tenant-wide scope they are those of every user.
 CREATE FUNCTION holdfast.claim(
     p_tenant text, p_user text, p_kinds text[], p_limit bigint, p_now bigint, p_until bigint, p_lost bytea
-) RETURNS SETOF holdfast.jobs LANGUAGE plpgsql AS $$
+) RETURNS SETOF holdfast.jobs LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
     PERFORM holdfast.enter(p_tenant, p_user);
     UPDATE holdfast.jobs j
@@ -454,7 +471,7 @@ BEGIN
             attempts = j.attempts + 1
         WHERE j.tenant = p_tenant AND j.id = ANY (ARRAY(
             SELECT d.id FROM holdfast.jobs d
-            WHERE d.tenant = p_tenant AND d.kind = ANY (p_kinds)
+            WHERE d.tenant = p_tenant AND d.kind = ANY (p_kinds) AND d.status <> 'dead'
               AND ((d.status = 'waiting' AND d.due <= p_now) OR (d.status = 'running' AND d.until <= p_now))
             ORDER BY d.due, d.id LIMIT p_limit FOR UPDATE SKIP LOCKED
         ))

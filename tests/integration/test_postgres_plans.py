@@ -1,0 +1,80 @@
+"""What PostgreSQL reads for a call depends on the call alone, however much the tables have grown since."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+import holdfast as hf
+from holdfast.core.values import Put, Record
+from tests.support.shared_postgres import PostgresDatabase
+
+pytestmark = pytest.mark.postgres
+
+CROWD = 20_000
+CALM = """
+DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' LOOP
+        EXECUTE format('ALTER TABLE holdfast.%I SET (autovacuum_enabled = false)', name);
+    END LOOP;
+END $$
+"""
+GROW = f"""
+INSERT INTO holdfast.threads (tenant, key, id, owner, created, updated, version, hash, counters)
+    SELECT tenant, gen_random_uuid(), 'crowd ' || n, owner, created + n, updated, version, hash, counters
+    FROM holdfast.threads, generate_series(1, {CROWD}) AS n WHERE id = 'mine';
+INSERT INTO holdfast.thread_ids (tenant, id, key, owner)
+    SELECT tenant, id, key, owner FROM holdfast.threads WHERE id <> 'mine';
+INSERT INTO holdfast.listing (tenant, whose, created, id, key, owner)
+    SELECT tenant, '', created, id, key, owner FROM holdfast.threads WHERE id <> 'mine';
+INSERT INTO holdfast.records (tenant, kind, id, tags, sort, revision, body)
+    SELECT tenant, kind, 'crowd ' || n, tags, n, 1, body
+    FROM holdfast.records, generate_series(1, {CROWD}) AS n WHERE id = 'mine';
+INSERT INTO holdfast.record_tags (tenant, kind, tag, sort, id)
+    SELECT tenant, kind, '', sort, id FROM holdfast.records WHERE id LIKE 'crowd %';
+"""
+READ = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'holdfast'"
+SCANNED = (
+    "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'holdfast' AND relname <> 'meta'"
+)
+
+
+async def use(db: hf.Database) -> None:
+    """Everything that is done all the time."""
+    thread = db.thread("mine")
+    await thread.append(items=[hf.user("Hi", id="an id")], patches=[hf.increment(["n"])], key=None)
+    await thread.head()
+    await thread.items(last=5)
+    await thread.named(["an id"])
+    await db.threads(limit=3)
+    await db.commit(
+        [Put(record=Record(kind="k", id="mine", body={})), Put(record=Record(kind="k", id="2", body={}))]
+    )
+    await db.records.get("k", "mine")
+
+
+class TestPlans:
+    store_name = "postgres"
+
+    @pytest.mark.promise("S-01")
+    async def test_a_plan_made_for_one_thread_is_right_for_many(
+        self, postgres_database: PostgresDatabase
+    ) -> None:
+        with psycopg.connect(postgres_database.url, autocommit=True) as admin:
+            admin.execute(CALM)
+            async with hf.open(f"{postgres_database.url}?pool_max=1") as db:
+                await db.create("mine")
+                for _ in range(3):
+                    await use(db)
+                admin.execute("ANALYZE")
+                for _ in range(10):
+                    await use(db)
+                admin.execute(GROW)
+                admin.execute("SELECT pg_stat_reset()")
+                for _ in range(10):
+                    await use(db)
+            admin.execute("SELECT pg_stat_clear_snapshot()")
+            (read,), (scanned,) = *admin.execute(READ).fetchall(), *admin.execute(SCANNED).fetchall()
+
+        assert 0 < read < CROWD / 10
+        assert scanned == 0
