@@ -106,7 +106,7 @@ def framed(work: Work) -> tuple[Callable[..., None], str, str]:
         for name, (kind, default) in COMMON.items()
     ]
 
-    def entry(db: str, tenant: str, user: str | None, as_json: bool, **given: object) -> None:  # noqa: FBT001
+    def entry(db: str, tenant: str, user: str | None, as_json: bool, **given: object) -> None:  # noqa: FBT001 - typer calls it so
         call = made_call(db, tenant, user, as_json=as_json)
         raise typer.Exit(finished(call, lambda: work(call, **given)))
 
