@@ -1,0 +1,1 @@
+"""Guests: the frameworks people use, on threads of ours."""
