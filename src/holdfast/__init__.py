@@ -5,6 +5,19 @@ from holdfast.core.items import assistant, call, result, system, user
 from holdfast.core.making import append, delete, increment, insert, max, merge, min, remove, set, union
 from holdfast.core.values import Absent, Anywhere, Changeset, Exact, Item, Job, Limits, Record, Scope
 from holdfast.opening import open
+from holdfast.runtime import (
+    Context,
+    Delta,
+    Log,
+    Message,
+    Runtime,
+    State,
+    input,
+    kept,
+    loaded,
+    run_agent,
+    tool,
+)
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
@@ -12,14 +25,20 @@ __all__ = [
     "Absent",
     "Anywhere",
     "Changeset",
+    "Context",
     "Database",
+    "Delta",
     "Exact",
     "HoldfastError",
     "Item",
     "Job",
     "Limits",
+    "Log",
+    "Message",
     "Record",
+    "Runtime",
     "Scope",
+    "State",
     "Thread",
     "VersionConflict",
     "append",
@@ -27,15 +46,20 @@ __all__ = [
     "call",
     "delete",
     "increment",
+    "input",
     "insert",
+    "kept",
+    "loaded",
     "max",
     "merge",
     "min",
     "open",
     "remove",
     "result",
+    "run_agent",
     "set",
     "system",
+    "tool",
     "union",
     "user",
 ]

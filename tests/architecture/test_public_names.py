@@ -8,8 +8,9 @@ import sys
 import holdfast
 
 NAMES = """
-    Absent Anywhere Changeset Database Exact HoldfastError Item Job Limits Record Scope Thread VersionConflict
-    append assistant call delete increment insert max merge min open remove result set system union user
+    Absent Anywhere Changeset Context Database Delta Exact HoldfastError Item Job Limits Log Message Record
+    Runtime Scope State Thread VersionConflict append assistant call delete increment input insert kept loaded
+    max merge min open remove result run_agent set system tool union user
 """
 DRIVERS = {"apsw", "click", "hypothesis", "psycopg", "psycopg_pool", "pytest", "rich", "sqlite3", "typer"}
 

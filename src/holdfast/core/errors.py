@@ -9,7 +9,9 @@ HoldfastError
 │   ├── TranscriptBroken      a result without its call, or a call left open
 │   ├── TooLarge              a body over the limit
 │   ├── LogFull               no place left in a log
-│   └── ArchiveInvalid        an archive that cannot be read
+│   ├── ArchiveInvalid        an archive that cannot be read
+│   ├── SchemaInvalid         a state class that makes no sense
+│   └── StateInvalid          a stage's delta that does not fit the schema
 ├── NotThere
 │   ├── ThreadNotFound
 │   ├── VersionNotFound
@@ -19,7 +21,12 @@ HoldfastError
 │   ├── ThreadExists
 │   ├── RevisionConflict      the record is not where ``expect`` says
 │   ├── KeyReused             one idempotency key, two different bodies
-│   └── ClaimLost             the job belongs to somebody else now
+│   ├── ClaimLost             the job belongs to somebody else now
+│   ├── TurnBusy              another turn of the thread is running
+│   ├── TurnSuspended         the thread waits for a decision
+│   ├── LeaseLost             the run was taken over by another
+│   ├── StateConflict         two changes that do not commute
+│   └── DecisionRefused       a decision that cannot be taken
 ├── StoreFailed
 │   ├── StoreUnavailable      no connection; nothing was sent
 │   ├── OutcomeUnknown        the connection broke while a commit was under way
@@ -29,8 +36,14 @@ HoldfastError
 │   ├── StoreBusy             another process kept the file locked
 │   ├── StoreDamaged          not a database, or a broken one
 │   ├── NewerFormat           written by a newer release
+│   ├── NewerSchema           a state written by a newer schema
 │   ├── NotMigrated           the schema is missing or old, and we may not change it
 │   └── StoreClosed
+├── RunFailed
+│   ├── ModelFailed           the model did not answer
+│   ├── DeadlineExceeded      a call or a turn took too long
+│   ├── ToolConflict          parallel tools wrote what does not commute
+│   └── GuardrailTripped      a guardrail refused input or output
 ├── MissingExtra              an optional dependency is not installed
 └── UnknownUrl                a URL no store answers to
 """
@@ -164,6 +177,28 @@ class ArchiveInvalid(InvalidInput):
 
 
 @dataclass(eq=False)
+class SchemaInvalid(InvalidInput):
+    """A field of a state class is declared in a way that makes no sense."""
+
+    schema: str
+    field: str
+    problem: str
+    code: ClassVar[str] = "schema_invalid"
+    sentence: ClassVar[str] = "Field {field!r} of {schema} cannot be used: {problem}."
+
+
+@dataclass(eq=False)
+class StateInvalid(InvalidInput):
+    """A stage or a tool wrote what the schema does not allow, so its delta was refused as a whole."""
+
+    stage: str
+    field: str
+    problem: str
+    code: ClassVar[str] = "state_invalid"
+    sentence: ClassVar[str] = "{stage} cannot write field {field!r}: {problem}."
+
+
+@dataclass(eq=False)
 class NotThere(HoldfastError):
     """What was asked for does not exist, or is not yours to see."""
 
@@ -267,6 +302,74 @@ class ClaimLost(Conflict):
 
 
 @dataclass(eq=False)
+class TurnBusy(Conflict):
+    """Another turn of this thread is running. Try again later, or let the runtime wait or queue."""
+
+    thread: str
+    run: str
+    retry_after_ms: int
+    code: ClassVar[str] = "turn_busy"
+    sentence: ClassVar[str] = (
+        "Thread {thread!r} is busy with run {run!r}. Try again in {retry_after_ms} ms, "
+        "or pass busy='wait' or busy='queue'."
+    )
+
+
+@dataclass(eq=False)
+class TurnSuspended(Conflict):
+    """The thread waits for decisions on tool calls. Resume it with them, or cancel the run."""
+
+    thread: str
+    run: str
+    calls: list[str]
+    code: ClassVar[str] = "turn_suspended"
+    sentence: ClassVar[str] = (
+        "Run {run!r} of thread {thread!r} waits for a decision on {calls}. "
+        "Resume it with decisions, or cancel it."
+    )
+
+
+@dataclass(eq=False)
+class LeaseLost(Conflict):
+    """Another run has taken the thread over; nothing more of this one is kept. Start a new turn."""
+
+    thread: str
+    run: str
+    code: ClassVar[str] = "lease_lost"
+    sentence: ClassVar[str] = (
+        "Run {run!r} no longer holds thread {thread!r}; what it had not committed is dropped. "
+        "Start a new turn."
+    )
+
+
+@dataclass(eq=False)
+class StateConflict(Conflict):
+    """Somebody changed what this run changes, and the two do not commute. Run the turn again."""
+
+    thread: str
+    path: list[str | int]
+    ours: str
+    theirs: str
+    version: int
+    code: ClassVar[str] = "state_conflict"
+    sentence: ClassVar[str] = (
+        "Thread {thread!r}, version {version}: {theirs} at {path} does not commute with our {ours}. "
+        "Read the thread again and repeat the turn."
+    )
+
+
+@dataclass(eq=False)
+class DecisionRefused(Conflict):
+    """A decision cannot be taken: the call is unknown, was decided otherwise, or does not allow it."""
+
+    thread: str
+    call: str
+    problem: str
+    code: ClassVar[str] = "decision_refused"
+    sentence: ClassVar[str] = "The decision on call {call!r} of thread {thread!r} is refused: {problem}."
+
+
+@dataclass(eq=False)
 class StoreFailed(HoldfastError):
     """The store could not do its work."""
 
@@ -364,6 +467,20 @@ class NewerFormat(StoreFailed):
 
 
 @dataclass(eq=False)
+class NewerSchema(StoreFailed):
+    """A thread's state was written by a newer schema and is left untouched. Deploy the newer code."""
+
+    thread: str
+    found: int
+    known: int
+    code: ClassVar[str] = "newer_schema"
+    sentence: ClassVar[str] = (
+        "The state of thread {thread!r} has schema version {found}; this program knows {known}. "
+        "It was left untouched; deploy the newer program."
+    )
+
+
+@dataclass(eq=False)
 class NotMigrated(StoreFailed):
     """The schema is missing or old and this role may not change it. Run ``holdfast migrate`` as the owner."""
 
@@ -382,6 +499,55 @@ class StoreClosed(StoreFailed):
 
     code: ClassVar[str] = "store_closed"
     sentence: ClassVar[str] = "The store is closed. Open it again with holdfast.open()."
+
+
+@dataclass(eq=False)
+class RunFailed(HoldfastError):
+    """A run could not go on. What it had committed stays; the thread takes the next turn."""
+
+    code: ClassVar[str] = "run_failed"
+
+
+@dataclass(eq=False)
+class ModelFailed(RunFailed):
+    """A model did not give a usable answer. ``retry`` says whether asking again may help."""
+
+    model: str
+    problem: str
+    retry: bool = False
+    code: ClassVar[str] = "model_failed"
+    sentence: ClassVar[str] = "Model {model!r} failed: {problem}."
+
+
+@dataclass(eq=False)
+class DeadlineExceeded(RunFailed):
+    """A model call, a tool or a turn took longer than it may. Raise the deadline or ask for less."""
+
+    what: str
+    seconds: float
+    code: ClassVar[str] = "deadline_exceeded"
+    sentence: ClassVar[str] = "{what} took longer than {seconds} s."
+
+
+@dataclass(eq=False)
+class ToolConflict(RunFailed):
+    """Two tools that ran side by side wrote the same place. Let them write apart, or one after another."""
+
+    first: str
+    second: str
+    path: list[str | int]
+    code: ClassVar[str] = "tool_conflict"
+    sentence: ClassVar[str] = "Tools {first!r} and {second!r} both changed {path}, and their order matters."
+
+
+@dataclass(eq=False)
+class GuardrailTripped(RunFailed):
+    """A guardrail refused the turn. The accepted input is kept, speculative output is dropped."""
+
+    guardrail: str
+    problem: str
+    code: ClassVar[str] = "guardrail_tripped"
+    sentence: ClassVar[str] = "Guardrail {guardrail!r} refused the turn: {problem}."
 
 
 @dataclass(eq=False)

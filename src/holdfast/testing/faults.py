@@ -18,11 +18,17 @@ class FailingStore:
 
     ``how`` says in which way: ``error`` fails before the call reaches the store; ``after`` lets the store
     finish and loses its answer, as a broken connection does; ``cancel`` cancels the call while the store is
-    at it. ``calls`` counts the calls so far, so that a test can fail each one in turn.
+    at it. With ``only`` just the calls of that kind count. ``calls`` counts the calls so far, so that a test
+    can fail each one in turn.
     """
 
     def __init__(
-        self, store: Store, *, fail_at: int, how: Literal["error", "cancel", "after"] = "error"
+        self,
+        store: Store,
+        *,
+        fail_at: int,
+        how: Literal["error", "cancel", "after"] = "error",
+        only: Literal["read", "change"] | None = None,
     ) -> None:
         self.name = store.name
         self.limits: Limits = store.limits
@@ -30,14 +36,15 @@ class FailingStore:
         self._store = store
         self._fail_at = fail_at
         self._how = how
+        self._only = only
 
     async def read(self, scope: Scope, asking: Asking[T]) -> T:
         """The result of a reading."""
-        return await self._call(lambda: self._store.read(scope, asking))
+        return await self._call(lambda: self._store.read(scope, asking), "read")
 
     async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
         """The plan that was applied."""
-        return await self._call(lambda: self._store.change(scope, planning))
+        return await self._call(lambda: self._store.change(scope, planning), "change")
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due."""
@@ -55,7 +62,9 @@ class FailingStore:
         """Close the store behind."""
         await self._store.close()
 
-    async def _call(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def _call(self, call: Callable[[], Awaitable[T]], kind: str = "other") -> T:
+        if self._only not in (None, kind):
+            return await call()
         self.calls += 1
         if self.calls != self._fail_at:
             return await call()

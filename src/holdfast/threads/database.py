@@ -5,12 +5,12 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.core import planning
-from holdfast.core.checking import INTEGERS, all_ready
+from holdfast.core.checking import INTEGERS, all_ready, check_limit
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import InvalidArgument, ThreadExists
 from holdfast.core.ports import Report, Store
 from holdfast.core.reading import parent_of
-from holdfast.core.rows import Asking, AskThreads, ThreadRow, ask
+from holdfast.core.rows import Asking, AskThreads, ThreadRow, Unreadable, ask
 from holdfast.core.values import Found, Page, Result, Scope, Summary, Write
 from holdfast.threads.jobs import Jobs
 from holdfast.threads.records import Records
@@ -36,6 +36,11 @@ class Database:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    @property
+    def tenant(self) -> str:
+        """Whose threads these are."""
+        return self._scope.tenant
 
     @property
     def records(self) -> Records:
@@ -76,7 +81,10 @@ class Database:
         return thread
 
     async def threads(self, *, owner: str | None = None, limit: int = 50, after: str | None = None) -> Page:
-        """Some threads, the newest first; ``after`` is the cursor that the page before ended with."""
+        """Some threads, the newest first; ``after`` is the cursor that the page before ended with.
+
+        One that cannot be read is named in ``page.broken`` and hides no other.
+        """
         return await self.store.read(self._scope, _listed(owner, limit, after))
 
     async def commit(self, writes: Sequence[Write]) -> list[Result]:
@@ -110,10 +118,14 @@ class Database:
 
 
 def _listed(owner: str | None, limit: int, after: str | None) -> Asking[Page]:
-    rows = yield from ask(AskThreads(owner, _parse_cursor(after), limit + 1))
+    if not check_limit(limit):
+        return Page(threads=(), next=after)
+    rows = yield from ask(AskThreads(owner, _parse_cursor(after), check_limit(limit) + 1))
     more = rows[limit - 1] if len(rows) > limit else None
     return Page(
-        threads=tuple(map(_summary, rows[:limit])), next=f"{more.created}:{more.id}" if more else None
+        threads=tuple(_summary(row) for row in rows[:limit] if isinstance(row, ThreadRow)),
+        next=f"{more.created}:{more.id}" if more else None,
+        broken={row.id: row.problem for row in rows[:limit] if isinstance(row, Unreadable)},
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 
 from holdfast.core import planning, reading
+from holdfast.core.checking import check_limit
 from holdfast.core.encoding import JSON, check_id
 from holdfast.core.items import repair
 from holdfast.core.ops import Document, Op, diff
@@ -109,7 +110,7 @@ class Thread:
         self, *, after: int = 0, upto: int | None = None, limit: int = 100
     ) -> list[Changeset]:
         """Changesets with their items, in order of version."""
-        return await self._store.read(self._scope, _changesets(self.id, after, upto, limit))
+        return await self._store.read(self._scope, _changesets(self.id, after, upto, check_limit(limit)))
 
     async def diff(self, before: int, after: int) -> list[Op]:
         """The ops that lead from the state at one version to the state at another."""
@@ -126,9 +127,13 @@ class Thread:
         await self._store.change(self._scope, lambda setting: planning.plan_fork(self.id, id, at, setting))
         return Thread(self._store, self._scope, id)
 
-    async def delete(self) -> None:
-        """Remove the thread. Forks of it stay whole."""
-        await self._store.change(self._scope, lambda setting: planning.plan_delete(self.id))
+    async def delete(self, *, expect: Expect = ANYWHERE) -> None:
+        """Remove the thread. Forks of it stay whole.
+
+        Raises:
+            VersionConflict: The thread is not where ``expect`` says; nothing was removed.
+        """
+        await self._store.change(self._scope, lambda setting: planning.plan_delete(self.id, expect))
 
     async def watch(self, *, after: int | None = None) -> AsyncIterator[Changeset]:
         """Changesets as they commit, from the one after a version on (or from now)."""
@@ -140,6 +145,10 @@ class Thread:
                 yield change
             if not changes:
                 await self._store.changed(self._scope, self.id, version, WATCH_SECONDS)
+
+    async def changed(self, after: int, *, timeout: float) -> None:
+        """Return once the thread may be past a version, or when the time is over."""
+        await self._store.changed(self._scope, self.id, after, timeout)
 
     def log(self, name: str = HISTORY) -> Log:
         """One of the thread's logs, to take from it."""

@@ -1,0 +1,76 @@
+"""What a stage works with: the dependencies of the runtime, and the turn it is part of."""
+
+import enum
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holdfast.core.values import Record, RecordQuery
+from holdfast.runtime.models import Model
+
+if TYPE_CHECKING:
+    from holdfast.runtime.turn import Turn
+
+
+class MemoryMode(enum.Enum):
+    """Where what is learned is kept."""
+
+    INCOGNITO = "incognito"
+    LOCAL = "local"
+    SYNCED = "synced"
+
+
+class MemoryStore(Protocol):
+    """Where facts, arcs and rules are kept."""
+
+    def put(self, record: Record, *, expect: int | None = None) -> Awaitable[Record]:
+        """Write a record."""
+        ...
+
+    def get(self, kind: str, id: str) -> Awaitable[Record]:
+        """A record."""
+        ...
+
+    def find(self, query: RecordQuery) -> Awaitable[Sequence[Record]]:
+        """The records that a query finds."""
+        ...
+
+
+class CrisisLog(Protocol):
+    """Where crisis assessments are kept, in every mode."""
+
+    def put(self, record: Record, *, expect: int | None = None) -> Awaitable[Record]:
+        """Write a record."""
+        ...
+
+
+class EmbeddingProvider(Protocol):
+    """Turns text into vectors."""
+
+    def embed(self, texts: Sequence[str]) -> Awaitable[Sequence[Sequence[float]]]:
+        """One vector for each text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The dependencies of every stage, which no stage can change, and the turn that runs."""
+
+    llm_client: Model | None
+    memory_store: MemoryStore | None
+    crisis_log_backend: CrisisLog | None
+    memory_mode: MemoryMode
+    response_llm: Model | None = None
+    embedding_provider: EmbeddingProvider | None = None
+    session_memory_buffer: Any | None = None
+    turn: "Turn"
+
+    @property
+    def control_llm(self) -> Model | None:
+        """The model that classifies and decides."""
+        return self.llm_client
+
+    @property
+    def reply_llm(self) -> Model | None:
+        """The model that words replies: the one given for it, or the other."""
+        return self.response_llm or self.llm_client

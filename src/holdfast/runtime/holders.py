@@ -1,0 +1,51 @@
+"""Who holds a run: a process, told from every other, and whether it is still there."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """A process: on which machine (and in which of its process namespaces), which one, since when."""
+
+    place: str
+    pid: int
+    started: str
+
+
+def this_process() -> Holder:
+    """The process we are in."""
+    return Holder(place=_place(), pid=os.getpid(), started=_started(os.getpid()))
+
+
+def is_gone(holder: Holder) -> bool:
+    """Whether a process has certainly ended. One on another machine may be alive for all we know."""
+    if not holder.place or holder.place != _place():
+        return False
+    try:
+        os.kill(holder.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return _started(holder.pid) != holder.started
+
+
+@cache
+def _place() -> str:
+    """What processes must share to know each other by number; empty where that cannot be told."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str:
+    """When a process began, in the kernel's own count; numbers are used again, this is not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""

@@ -1,0 +1,45 @@
+"""What a runtime is made of."""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.beginning import Upgrade
+from holdfast.runtime.context import CrisisLog, EmbeddingProvider, MemoryMode, MemoryStore
+from holdfast.runtime.loop import Stage
+from holdfast.runtime.models import Model
+from holdfast.runtime.schema import Schema
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def new_run_id() -> str:
+    """A name that no other run has."""
+    return f"run-{secrets.token_hex(10)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How turns are run."""
+
+    schema: Schema
+    stages: Sequence[Stage]
+    model: Model | None
+    response_model: Model | None = None
+    output: type | None = None
+    upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
+    patience: Patience = field(default_factory=Patience)
+    lease_seconds: float = 15.0
+    memory_mode: MemoryMode = MemoryMode.LOCAL
+    memory_store: MemoryStore | None = None
+    crisis_log_backend: CrisisLog | None = None
+    embedding_provider: EmbeddingProvider | None = None
+    session_memory_buffer: Any | None = None
+    clock: Callable[[], int] = now_ms
+    new_id: Callable[[], str] = new_run_id

@@ -1,0 +1,265 @@
+"""Starting a turn: the thread is taken, or somebody else's turn is respected."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from holdfast.core.encoding import JSON, encode
+from holdfast.core.errors import (
+    KeyReused,
+    RecordNotFound,
+    RevisionConflict,
+    ThreadExists,
+    ThreadNotFound,
+    TurnBusy,
+    TurnSuspended,
+    VersionConflict,
+)
+from holdfast.core.ops import Document
+from holdfast.core.values import (
+    Absent,
+    AppendTo,
+    Changeset,
+    Committed,
+    Exact,
+    Expect,
+    Head,
+    Item,
+    Put,
+    Record,
+    Write,
+)
+from holdfast.runtime.beginning import Inbound, inbound, standing
+from holdfast.runtime.draft import Draft
+from holdfast.runtime.events import USER_MESSAGE
+from holdfast.runtime.holders import is_gone, this_process
+from holdfast.runtime.inputs import MESSAGE
+from holdfast.runtime.journal import ThreadJournal, ended
+from holdfast.runtime.outputs import Done
+from holdfast.runtime.runs import (
+    DONE,
+    INTERRUPTED,
+    KIND,
+    RUNNING,
+    WAITING,
+    Ending,
+    Run,
+    meta_of,
+    record_of,
+    run_of,
+)
+from holdfast.runtime.settings import Settings
+from holdfast.runtime.suspension import suspended_calls
+from holdfast.threads.database import Database
+from holdfast.threads.thread import Thread
+
+LOOK_AGAIN = 1.0
+"""Seconds after which a waiting turn looks whether the process before it is gone."""
+
+Busy: TypeAlias = Literal["wait", "refuse"]
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that somebody wants."""
+
+    thread: str
+    inputs: dict[str, JSON]
+    items: tuple[Item, ...]
+    user: str | None = None
+    key: str | None = None
+    busy: Busy = "wait"
+    replace: Document | None = None
+    origin: str = "user"
+    parent: str | None = None
+
+    def print(self) -> str:
+        """What two requests with one key must have in common."""
+        said = [self.thread, self.inputs, self.user, self.replace]
+        return hashlib.sha256(encode(said)).hexdigest()
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that has the thread, with its first changeset on disk."""
+
+    draft: Draft
+    journal: ThreadJournal
+    change: Changeset | None
+
+
+async def start(db: Database, asked: Asked, settings: Settings) -> Started | Done:
+    """Take the thread and commit what comes in; or the first result, if the turn was made before.
+
+    Raises:
+        TurnBusy: Another turn is running, and the caller does not want to wait.
+        TurnSuspended: The thread waits for a decision.
+        KeyReused: The key was used for another turn.
+        NewerSchema: A newer program wrote the thread's state.
+    """
+    thread = db.thread(asked.thread)
+    while True:
+        if asked.key is not None and (before := await _made_before(db, asked)) is not None:
+            return before
+        head = await _head(thread)
+        try:
+            release = await _released(db, thread, head, asked, settings)
+        except _Wait:
+            continue
+        run = _run(asked, settings)
+        items = await _unknown(thread, head, asked.items)
+        first = inbound(
+            head,
+            run,
+            [msgspec.structs.replace(item, run=run.id) for item in items],
+            inputs=kept_inputs(asked),
+            replace=asked.replace,
+            version=settings.schema.version,
+            upgrades=settings.upgrades,
+        )
+        try:
+            return await _taken(db, head, run, first, release, asked, settings)
+        except (VersionConflict, RevisionConflict, ThreadExists):
+            continue  # somebody was faster: the whole turn goes behind what they did
+
+
+async def _taken(
+    db: Database,
+    head: Head | None,
+    run: Run,
+    first: Inbound,
+    release: Sequence[Write],
+    asked: Asked,
+    settings: Settings,
+) -> Started:
+    owner = head.owner if head is not None else asked.user
+    change = Changeset(
+        items=first.items,
+        patches=first.patches,
+        snapshot=first.snapshot,
+        reason=USER_MESSAGE,
+        run_id=run.id,
+        parent_run_id=run.parent,
+        run_meta=meta_of(run, None),
+    )
+    expect: Expect = Exact(head.version) if head is not None else Absent(owner)
+    append = AppendTo(thread=run.thread, change=change, expect=expect)
+    results = await db.commit([append, Put(record=record_of(run, owner), expect=0), *release])
+    committed, saved = results[0], results[1]
+    assert isinstance(committed, Committed)
+    assert isinstance(saved, Record)
+    run = msgspec.structs.replace(run, revision=saved.revision)
+    journal = ThreadJournal(db, run, version=committed.version, owner=owner, clock=settings.clock)
+    change = msgspec.structs.replace(change, version=committed.version, time=committed.time)
+    return Started(draft=_draft(db, head, first, asked, settings), journal=journal, change=change)
+
+
+def _draft(db: Database, head: Head | None, first: Inbound, asked: Asked, settings: Settings) -> Draft:
+    lengths = {log: size.length for log, size in head.counters.logs.items()} if head is not None else {}
+    for item in first.items:
+        lengths[item.log] = lengths.get(item.log, 0) + 1
+    return Draft(settings.schema, first.state, lengths, asked.inputs, reader(db.thread(asked.thread)))
+
+
+def reader(thread: Thread) -> Any:
+    """Reads the newest items of a thread's logs."""
+
+    async def read(log: str, count: int | None) -> Sequence[Item]:
+        return (await thread.items(last=count, log=log)).items
+
+    return read
+
+
+async def _head(thread: Thread) -> Head | None:
+    try:
+        return await thread.head()
+    except ThreadNotFound:
+        return None
+
+
+async def _unknown(thread: Thread, head: Head | None, items: Sequence[Item]) -> list[Item]:
+    """The items that the thread has never had, however long ago."""
+    named = [item.id for item in items if item.id is not None]
+    known = {item.id for item in await thread.named(named)} if named and head is not None else set()
+    first: dict[str, Item] = {}
+    for item in items:
+        if item.id is not None:
+            first.setdefault(item.id, item)
+    return [item for item in items if item.id is None or (item.id not in known and first[item.id] is item)]
+
+
+def _run(asked: Asked, settings: Settings) -> Run:
+    now = settings.clock()
+    return Run(
+        id=settings.new_id() if asked.key is None else key_id(asked.thread, asked.key),
+        thread=asked.thread,
+        user=asked.user,
+        origin=asked.origin,
+        parent=asked.parent,
+        started=now,
+        holder=this_process(),
+        until=now + int(settings.lease_seconds * 1000),
+        key=asked.key and asked.print(),
+    )
+
+
+def key_id(thread: str, key: str) -> str:
+    """The id of the run that a turn with this key has."""
+    return f"run-{hashlib.sha256(encode([thread, key])).hexdigest()[:24]}"
+
+
+def kept_inputs(asked: Asked) -> dict[str, JSON]:
+    """The inputs that the state must keep for a run to be resumed; the message stands in the history."""
+    return {name: value for name, value in asked.inputs.items() if name != MESSAGE or not asked.items}
+
+
+# Other turns.
+
+
+class _Wait(Exception):
+    """Another turn is running; look again."""
+
+
+async def _made_before(db: Database, asked: Asked) -> Done | None:
+    """The result of the first turn with this key, if it has ended."""
+    try:
+        run = run_of(await db.records.get(KIND, key_id(asked.thread, asked.key or "")))
+    except RecordNotFound:
+        return None
+    if run.key != asked.print():
+        raise KeyReused(thread=asked.thread, key=asked.key or "")
+    return msgspec.convert(run.output, Done) if run.status != RUNNING and run.output is not None else None
+
+
+async def _released(
+    db: Database, thread: Thread, head: Head | None, asked: Asked, settings: Settings
+) -> Sequence[Write]:
+    """What must be written with the first changeset so that an earlier run holds the thread no more."""
+    before = standing(head.state) if head is not None else None
+    if head is None or before is None or before.status == DONE:
+        return ()
+    if before.status == WAITING:
+        calls = [waiting.call for waiting in suspended_calls(head.state)]
+        raise TurnSuspended(thread=thread.id, run=before.id, calls=calls)
+    if before.status == INTERRUPTED:
+        return ()
+    try:
+        run = run_of(await db.records.get(KIND, before.id))
+    except RecordNotFound:
+        return ()
+    if run.status != RUNNING:
+        return ()
+    if not is_over(run, settings.clock()):
+        left = run.until - settings.clock()
+        if asked.busy == "refuse":
+            raise TurnBusy(thread=thread.id, run=run.id, retry_after_ms=max(left, 0))
+        await thread.changed(head.version, timeout=min(left / 1000, LOOK_AGAIN))
+        raise _Wait
+    lost = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
+    over = ended(run, lost, settings.clock())
+    return [Put(record=record_of(over, head.owner), expect=run.revision)]
+
+
+def is_over(run: Run, now: int) -> bool:
+    """Whether nobody holds a run any more: its lease has run out, or its process is gone."""
+    return run.until <= now or (run.holder is not None and is_gone(run.holder))

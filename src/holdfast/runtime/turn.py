@@ -1,0 +1,135 @@
+"""A turn at work: what its stages may ask for, and when what they did is made durable."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.core.errors import InvalidArgument
+from holdfast.core.values import Item
+from holdfast.runtime import asking
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.draft import Delta, Draft
+from holdfast.runtime.events import RUN_FINISHED, Event, TextDelta, events_of
+from holdfast.runtime.journal import Journal
+from holdfast.runtime.messages import Message, item_of
+from holdfast.runtime.models import Model, Reply, Request, Usage
+from holdfast.runtime.runs import Ending
+
+T = TypeVar("T")
+
+
+class Turn:
+    """One run, from its first stage to its end."""
+
+    def __init__(
+        self, draft: Draft, journal: Journal, patience: Patience, emit: Callable[[Event], None]
+    ) -> None:
+        self.draft = draft
+        self.trace: list[str] = []
+        self.begun: set[str] = set()
+        self._journal = journal
+        self._patience = patience
+        self._emit = emit
+        self._step = 0
+        self._asked = 0
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._journal.run.id
+
+    @property
+    def thread(self) -> str:
+        """The thread's id."""
+        return self._journal.run.thread
+
+    @property
+    def user(self) -> str | None:
+        """On whose behalf it runs."""
+        return self._journal.run.user
+
+    @property
+    def usage(self) -> Usage:
+        """What its model calls have cost so far."""
+        return self._journal.run.usage
+
+    @property
+    def patience(self) -> Patience:
+        """How long it waits for models and tools."""
+        return self._patience
+
+    @property
+    def asked(self) -> int:
+        """How many model calls were finished."""
+        return self._asked
+
+    def tell(self, event: Event) -> None:
+        """Tell whoever listens."""
+        self._emit(msgspec.structs.replace(event, run=self.id))
+
+    async def ask(self, model: Model | None, request: Request) -> Reply:
+        """A model's reply; its text goes to whoever listens as it comes.
+
+        Raises:
+            ModelFailed: There was none.
+            DeadlineExceeded: It took too long.
+        """
+        self._step += 1
+        step = self._step
+
+        def told(text: str, attempt: int) -> None:
+            self.tell(TextDelta(text=text, step=step, attempt=attempt))
+
+        reply = await asking.ask(_given(model), request, self._patience, told)
+        self._spent(reply.usage)
+        return reply
+
+    async def fill(self, model: Model | None, request: Request, kind: type[T]) -> T:
+        """A model's answer of a given type."""
+        answer, usage = await asking.fill(_given(model), request, kind, self._patience)
+        self._spent(usage)
+        return answer
+
+    def _spent(self, usage: Usage) -> None:
+        self._asked += 1
+        run = self._journal.run
+        self._journal.run = msgspec.structs.replace(run, usage=run.usage + usage)
+
+    def write(self, by: str, delta: Delta | None) -> None:
+        """Fold a delta into the state."""
+        self.draft.write(by, delta, run=self.id)
+
+    def add(self, messages: Sequence[Message | Item]) -> None:
+        """Add messages of this run to the history."""
+        self.draft.add([self._own(entry) for entry in messages])
+
+    def _own(self, entry: Message | Item) -> Item:
+        item = entry if isinstance(entry, Item) else item_of(entry)
+        return msgspec.structs.replace(item, run=self.id, step=item.step or self._step or None)
+
+    async def checkpoint(self, reason: str) -> None:
+        """Make what changed since the last checkpoint durable, then tell of it.
+
+        If nothing changed, nothing is committed. What a failed commit should have kept is still there.
+        """
+        await self._commit(reason, None)
+
+    async def finish(self, ending: Ending) -> None:
+        """Make the end of the run durable, even if nothing else changed, then tell of it."""
+        await self._commit(RUN_FINISHED, ending)
+
+    async def _commit(self, reason: str, ending: Ending | None) -> None:
+        change = await self._journal.commit(self.draft, reason, ending)
+        if change is not None:
+            for event in events_of(change):
+                self._emit(event)
+
+    def __repr__(self) -> str:
+        return f"Turn({self.id!r} of {self.thread!r})"
+
+
+def _given(model: Model | None) -> Model:
+    if model is None:
+        raise InvalidArgument(problem="This stage asks a model, but the runtime was given none.")
+    return model

@@ -1,0 +1,31 @@
+"""A database on each store, for tests that concern all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.threads.database import Database
+
+STORES = ("memory", "sqlite", "postgres")
+
+
+@pytest.fixture(
+    params=[pytest.param(s, marks=pytest.mark.postgres) if s == "postgres" else s for s in STORES]
+)
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store of each kind."""
+    if request.param == "postgres":
+        database = request.getfixturevalue("postgres_database")
+        return str(database.url)
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'test.db'}"
+
+
+@pytest.fixture
+async def db(store_url: str) -> AsyncIterator[Database]:
+    """An empty database on each store."""
+    async with hf.open(store_url) as database:
+        yield database
