@@ -13,7 +13,7 @@ from holdfast.core.ops import Document, Op
 from holdfast.core.values import ABOUT, Head, Item
 from holdfast.runtime.draft import CALLS, RUN
 from holdfast.runtime.runs import DONE, RUNNING, Run
-from holdfast.runtime.suspension import INTENDED, entries
+from holdfast.runtime.suspension import doubtful
 
 Upgrade: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 Upgrades: TypeAlias = Mapping[int, Upgrade]
@@ -38,7 +38,6 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     patches: tuple[Op, ...]
     snapshot: Document | None
     state: Document
-    in_doubt: tuple[str, ...] = ()
 
 
 def standing(state: Document) -> Standing:
@@ -68,14 +67,12 @@ def inbound(
     patches = [*_upgraded(run.thread, before, base, version, upgrades), *_cleaned(base)]
     patches.append(making.set([RUN], _marked(run, inputs)))
     open = head.counters.open if head is not None else {}
-    doubtful = tuple(call for call, entry in entries(before).items() if entry.status == INTENDED)
-    broken = [_closing(open, doubtful)] if open else []
+    broken = [_closing(open, doubtful(before))] if open else []
     return Inbound(
         items=(*broken, *items),
         patches=tuple(patches),
         snapshot=snapshot,
         state=ops.apply(base, patches),
-        in_doubt=doubtful,
     )
 
 
@@ -85,10 +82,10 @@ def _marked(run: Run, inputs: Mapping[str, JSON]) -> Document:
     return {**marked, "inputs": dict(inputs)} if inputs else marked
 
 
-def _closing(open: dict[str, str | None], doubtful: Sequence[str]) -> Item:
+def _closing(open: dict[str, str | None], in_doubt: Sequence[str]) -> Item:
     reason = "The run was interrupted before the tool answered."
-    if doubtful:
-        reason += f" Whether it had its effect is not known: {', '.join(doubtful)}."
+    if in_doubt:
+        reason += f" Whether it had its effect is not known: {', '.join(in_doubt)}."
     return repair(open, reason)
 
 

@@ -3,37 +3,65 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
+
+import msgspec
 
 from holdfast.core.encoding import check_id
-from holdfast.core.errors import InvalidId
+from holdfast.core.errors import InvalidArgument, InvalidId, TurnBusy
 from holdfast.core.ops import Document
-from holdfast.core.values import Item, Page, Window
+from holdfast.core.values import Drop, Page, Window
+from holdfast.runtime import queueing
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.beginning import Upgrade
+from holdfast.runtime.cancelling import cancel_elsewhere
 from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.draft import Draft
 from holdfast.runtime.driving import drive
-from holdfast.runtime.events import Event
+from holdfast.runtime.events import Event, Mark, events_of
 from holdfast.runtime.inputs import checked_inputs, user_item
 from holdfast.runtime.loop import Stage, respond
 from holdfast.runtime.messages import Message, item_of
 from holdfast.runtime.models import Model
 from holdfast.runtime.outputs import Done
 from holdfast.runtime.resuming import resume
+from holdfast.runtime.runs import INTERRUPTED, QUEUED
 from holdfast.runtime.schema import Conversation, Schema, State
 from holdfast.runtime.settings import Settings, new_run_id, now_ms
-from holdfast.runtime.starting import Asked, Busy, reader, start
+from holdfast.runtime.starting import Asked, Busy, Interrupted, key_id, reader, start
 from holdfast.runtime.suspension import Decision
+from holdfast.runtime.sweeping import Sweeper
 from holdfast.runtime.tools import Tool
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
+
+Emit = Callable[[Event], None]
+
+
+class TurnOptions(TypedDict, total=False):
+    """What can be said about a turn.
+
+    ``user`` is on whose behalf it runs, ``key`` makes repeating it safe, ``busy`` says what to do while
+    another turn runs: wait, refuse, or queue. ``message_id`` names the message and ``messages`` come before
+    it; those that the thread has had before are left out. ``replace_state`` becomes the base state.
+    ``origin`` and ``parent`` say where the run comes from.
+    """
+
+    user: str | None
+    key: str | None
+    busy: Busy
+    message_id: str | None
+    messages: Sequence[Message]
+    replace_state: Document | None
+    origin: str
+    parent: str | None
 
 
 class Runtime:
     """Runs turns on the threads of a database. Use it as an async context manager.
 
-    Leaving it ends the turns that still run. The database stays open.
+    While it is open it closes runs whose process died and begins turns that were queued. Leaving it ends
+    the turns that still run. The database stays open.
     """
 
     def __init__(
@@ -51,12 +79,14 @@ class Runtime:
         upgrades: Mapping[int, Upgrade] | None = None,
         patience: Patience | None = None,
         lease_seconds: float = 15.0,
+        sweep_seconds: float = 30.0,
         memory_mode: MemoryMode = MemoryMode.LOCAL,
         clock: Callable[[], int] = now_ms,
         new_id: Callable[[], str] = new_run_id,
     ) -> None:
         self._db = db
         self._tasks: dict[str, set[asyncio.Task[Done]]] = {}
+        self._queues: dict[str, asyncio.Task[None]] = {}
         self._settings = Settings(
             schema=Schema.of(schema, schema_version),
             stages=[respond(instructions=instructions, tools=tools)] if stages is None else list(stages),
@@ -72,8 +102,10 @@ class Runtime:
             clock=clock,
             new_id=new_id,
         )
+        self._sweeper = Sweeper(db, self._settings, sweep_seconds, self._drain)
 
     async def __aenter__(self) -> Self:
+        self._sweeper.start()
         return self
 
     async def __aexit__(
@@ -83,122 +115,41 @@ class Runtime:
 
     async def close(self) -> None:
         """End the turns that still run, durably."""
-        tasks = [task for running in self._tasks.values() for task in running]
-        for task in tasks:
+        await self._sweeper.end()
+        queues = list(self._queues.values())
+        turns = [task for running in self._tasks.values() for task in running]
+        for task in (*queues, *turns):
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if queues or turns:
+            await asyncio.wait([*queues, *turns])
+
+    # Turns.
 
     async def run_turn(
-        self,
-        thread: str,
-        message: str | Mapping[str, Any],
-        *,
-        user: str | None = None,
-        key: str | None = None,
-        busy: Busy = "wait",
-        message_id: str | None = None,
-        messages: Sequence[Message] = (),
-        replace_state: Document | None = None,
-        origin: str = "user",
-        parent: str | None = None,
+        self, thread: str, message: str | Mapping[str, Any], **options: Unpack[TurnOptions]
     ) -> Done:
         """Run one turn and give its result once its end is on disk.
 
         Raises:
             InvalidId: There is no thread id; the runtime never invents one.
-            TurnBusy: Another turn is running and ``busy`` says not to wait.
+            TurnBusy: Another turn is running and ``busy`` says to refuse.
             TurnSuspended: The thread waits for a decision.
             RunFailed: The turn could not be finished.
         """
-        asked = self._asked(
-            thread, message, user, key, busy, message_id, messages, replace_state, origin, parent
-        )
-        return await self._waited(self._started(thread, self._turn(asked, lambda event: None)))
-
-    async def _waited(self, task: "asyncio.Task[Done]") -> Done:
-        """The result of a turn; a caller that is cancelled cancels it."""
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait([task])
-            raise
+        asked = self._asked(thread, message, options)
+        return await self._waited(self._task(thread, self._turn(asked, _nobody)))
 
     async def stream_turn(
-        self,
-        thread: str,
-        message: str | Mapping[str, Any],
-        *,
-        user: str | None = None,
-        key: str | None = None,
-        busy: Busy = "wait",
-        message_id: str | None = None,
-        messages: Sequence[Message] = (),
-        replace_state: Document | None = None,
-        origin: str = "user",
-        parent: str | None = None,
+        self, thread: str, message: str | Mapping[str, Any], **options: Unpack[TurnOptions]
     ) -> AsyncIterator[Event]:
         """Run one turn and tell of it as it goes. A listener that leaves does not end the turn."""
-        asked = self._asked(
-            thread, message, user, key, busy, message_id, messages, replace_state, origin, parent
-        )
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        task = self._started(thread, self._turn(asked, events.put_nowait))
-        task.add_done_callback(lambda ended: events.put_nowait(None))
-        while (event := await events.get()) is not None:
+        asked = self._asked(thread, message, options)
+        told: asyncio.Queue[Event | None] = asyncio.Queue()
+        task = self._task(thread, self._turn(asked, told.put_nowait))
+        task.add_done_callback(lambda over: told.put_nowait(None))
+        while (event := await told.get()) is not None:
             yield event
         await task
-
-    def _asked(
-        self,
-        thread: str,
-        message: str | Mapping[str, Any],
-        user: str | None,
-        key: str | None,
-        busy: Busy,
-        message_id: str | None,
-        messages: Sequence[Message],
-        replace_state: Document | None,
-        origin: str,
-        parent: str | None,
-    ) -> Asked:
-        if not thread:
-            raise InvalidId(what="thread id", problem="it is missing, and the runtime never makes one up")
-        schema = self._settings.schema
-        inputs = checked_inputs(schema, message)
-        before: list[Item] = [item_of(entry) for entry in messages]
-        return Asked(
-            thread=check_id(thread, "thread id"),
-            inputs=inputs,
-            items=(*before, *user_item(schema, inputs, id=message_id)),
-            user=user,
-            key=key,
-            busy=busy,
-            replace=replace_state,
-            origin=origin,
-            parent=parent,
-        )
-
-    def _started(self, thread: str, work: Coroutine[Any, Any, Done]) -> "asyncio.Task[Done]":
-        task = asyncio.get_running_loop().create_task(work)
-        running = self._tasks.setdefault(thread, set())
-        running.add(task)
-
-        def forget(ended: "asyncio.Task[Done]") -> None:
-            running.discard(ended)
-            if not running:
-                self._tasks.pop(thread, None)
-
-        task.add_done_callback(forget)
-        return task
-
-    async def _turn(self, asked: Asked, emit: Callable[[Event], None]) -> Done:
-        started = await start(self._scoped(asked.user), asked, self._settings)
-        return started if isinstance(started, Done) else await drive(started, self._settings, emit)
-
-    def _scoped(self, user: str | None) -> Database:
-        return self._db if user is None else self._db.scope(tenant=self._db.tenant, user=user)
 
     async def resume(
         self, thread: str, decisions: Mapping[str, Decision] | None = None, *, user: str | None = None
@@ -210,20 +161,134 @@ class Runtime:
             InvalidArgument: There is nothing to resume.
             TurnBusy: The run is still at work somewhere.
         """
-        return await self._waited(self._started(thread, self._resumed(thread, decisions or {}, user)))
+        work = self._resumed(self._scoped(user), thread, decisions or {}, _nobody)
+        return await self._waited(self._task(thread, work))
 
-    async def _resumed(self, thread: str, decisions: Mapping[str, Decision], user: str | None) -> Done:
-        resumed = await resume(self._scoped(user), thread, decisions, self._settings)
-        return await drive(resumed.started, self._settings, lambda event: None, resumed.begun)
+    async def cancel(self, thread: str, *, user: str | None = None) -> bool:
+        """End the run that is at work or waits on a thread, in whatever process; whether there was one.
 
-    async def cancel(self, thread: str) -> bool:
-        """End the turn that runs on a thread here; whether there was one."""
+        A run elsewhere is told, and ends when its lease is next renewed.
+        """
         tasks = list(self._tasks.get(thread, ()))
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        return bool(tasks)
+            return True
+        return await cancel_elsewhere(self._scoped(user), thread, self._settings)
+
+    async def events(
+        self, thread: str, *, after: Mark | None = None, user: str | None = None
+    ) -> AsyncIterator[Event]:
+        """The durable events of a thread as they commit, from the one after a mark on, or from now.
+
+        They are read from the log, so any process tells the same, each once.
+        """
+        found = self._scoped(user).thread(thread)
+        mark = ((await found.head()).version, LAST) if after is None else after
+        async for change in found.watch(after=max(mark[0] - 1, 0)):
+            for event in events_of(change):
+                if event.mark is not None and event.mark > mark:
+                    yield event
+
+    def _asked(self, thread: str, message: str | Mapping[str, Any], options: TurnOptions) -> Asked:
+        if not thread:
+            raise InvalidId(what="thread id", problem="it is missing, and the runtime never makes one up")
+        schema = self._settings.schema
+        inputs = checked_inputs(schema, message)
+        said = user_item(schema, inputs, id=options.get("message_id"))
+        return Asked(
+            thread=check_id(thread, "thread id"),
+            inputs=inputs,
+            items=(*map(item_of, options.get("messages", ())), *said),
+            user=options.get("user"),
+            key=options.get("key"),
+            busy=options.get("busy", "wait"),
+            replace=options.get("replace_state"),
+            origin=options.get("origin", "user"),
+            parent=options.get("parent"),
+        )
+
+    def _task(self, thread: str, work: Coroutine[Any, Any, Done]) -> "asyncio.Task[Done]":
+        task = asyncio.get_running_loop().create_task(work)
+        running = self._tasks.setdefault(thread, set())
+        running.add(task)
+
+        def forget(over: "asyncio.Task[Done]") -> None:
+            running.discard(over)
+            if not running:
+                self._tasks.pop(thread, None)
+
+        task.add_done_callback(forget)
+        return task
+
+    async def _waited(self, task: "asyncio.Task[Done]") -> Done:
+        """The result of a turn; a caller that is cancelled cancels it."""
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+
+    async def _turn(self, asked: Asked, emit: Emit) -> Done:
+        db = self._scoped(asked.user)
+        if asked.busy != "queue":
+            return await self._begun(db, asked, emit)
+        if await queueing.first(db, asked.thread) is None:
+            try:
+                return await self._begun(db, asked, emit)
+            except TurnBusy:
+                pass
+        key = asked.key or self._settings.new_id()
+        later = msgspec.structs.replace(asked, key=key, busy="wait")
+        await queueing.enqueue(db, key_id(asked.thread, key), later, self._settings.clock())
+        self._drain(db, asked.thread)
+        return Done(thread=asked.thread, run=key_id(asked.thread, key), version=0, termination=QUEUED)
+
+    async def _begun(self, db: Database, asked: Asked, emit: Emit, leave: Drop | None = None) -> Done:
+        started = await start(db, asked, self._settings, leave)
+        if isinstance(started, Done):
+            return started
+        if isinstance(started, Interrupted):
+            return await self._taken_up(db, asked, started, emit)
+        return await drive(started, self._settings, emit)
+
+    async def _taken_up(self, db: Database, asked: Asked, broken: Interrupted, emit: Emit) -> Done:
+        """Go on with a turn that was begun before; if the thread has gone on without it, that is its end."""
+        try:
+            return await self._resumed(db, asked.thread, {}, emit, run=broken.run)
+        except InvalidArgument:
+            return Done(thread=asked.thread, run=broken.run, version=0, termination=INTERRUPTED)
+
+    async def _resumed(
+        self,
+        db: Database,
+        thread: str,
+        decisions: Mapping[str, Decision],
+        emit: Emit,
+        run: str | None = None,
+    ) -> Done:
+        resumed = await resume(db, thread, decisions, self._settings, only=run)
+        try:
+            return await drive(resumed.started, self._settings, emit, resumed.begun)
+        finally:
+            self._drain(db, thread)
+
+    def _drain(self, db: Database, thread: str) -> None:
+        """Begin the queued turns of a thread, one after another, in the background."""
+        if thread not in self._queues:
+            task = asyncio.get_running_loop().create_task(self._drained(db, thread))
+            self._queues[thread] = task
+            task.add_done_callback(lambda over: self._queues.pop(thread, None))
+
+    async def _drained(self, db: Database, thread: str) -> None:
+        await queueing.drained(db, thread, lambda asked, leave: self._begun(db, asked, _nobody, leave))
+
+    def _scoped(self, user: str | None) -> Database:
+        return self._db if user is None else self._db.scope(tenant=self._db.tenant, user=user)
+
+    # Threads.
 
     async def state(self, thread: str, *, at: int | None = None, user: str | None = None) -> State:
         """The state of a thread as the schema declares it, now or at an earlier version."""
@@ -247,3 +312,11 @@ class Runtime:
     ) -> Thread:
         """A new thread that goes its own way from a version of another."""
         return await self._scoped(user).thread(thread).fork(new_id, at=at)
+
+
+LAST = 1 << 31
+"""An index after every event of a version."""
+
+
+def _nobody(event: Event) -> None:
+    """Nobody listens."""

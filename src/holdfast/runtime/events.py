@@ -97,7 +97,7 @@ def _events(change: Changeset) -> Iterator[Event]:
     shown = tuple(op for op in change.patches if not str(op.path[0] if op.path else "").startswith("$"))
     if shown:
         yield StateChanged(run=change.run_id, patches=shown)
-    if change.reason == RUN_FINISHED:
+    if "termination" in meta:
         yield RunFinished(
             run=change.run_id,
             termination=_text(meta.get("termination"), "natural"),

@@ -32,8 +32,15 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     begun: set[str]
 
 
-async def resume(db: Database, id: str, decisions: Mapping[str, Decision], settings: Settings) -> Resumed:
-    """Take a run over where it stopped, with what was decided.
+async def resume(
+    db: Database,
+    id: str,
+    decisions: Mapping[str, Decision],
+    settings: Settings,
+    *,
+    only: str | None = None,
+) -> Resumed:
+    """Take a run over where it stopped, with what was decided; whichever it is, or this one only.
 
     Raises:
         DecisionRefused: A decision is about no waiting call, or about one decided otherwise.
@@ -43,7 +50,7 @@ async def resume(db: Database, id: str, decisions: Mapping[str, Decision], setti
     thread = db.thread(id)
     head = await thread.head()
     now = standing(head.state)
-    if now.status == DONE or not now.id:
+    if now.status == DONE or not now.id or only not in (None, now.id):
         refuse_all(id, decisions)
         raise InvalidArgument(problem=f"Thread {id!r} has no run to resume.")
     run = run_of(await db.records.get(KIND, now.id))

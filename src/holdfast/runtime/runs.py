@@ -17,6 +17,7 @@ NATURAL, SUSPENDED, CANCELLED, ERROR, INTERRUPTED = (
     "error",
     "interrupted",
 )
+QUEUED = "queued"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

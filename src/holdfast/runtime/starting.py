@@ -23,6 +23,7 @@ from holdfast.core.values import (
     AppendTo,
     Changeset,
     Committed,
+    Drop,
     Exact,
     Expect,
     Head,
@@ -51,14 +52,14 @@ from holdfast.runtime.runs import (
     run_of,
 )
 from holdfast.runtime.settings import Settings
-from holdfast.runtime.suspension import suspended_calls
+from holdfast.runtime.suspension import doubtful, suspended_calls
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
 LOOK_AGAIN = 1.0
 """Seconds after which a waiting turn looks whether the process before it is gone."""
 
-Busy: TypeAlias = Literal["wait", "refuse"]
+Busy: TypeAlias = Literal["wait", "refuse", "queue"]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,18 +89,28 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     change: Changeset | None
 
 
-async def start(db: Database, asked: Asked, settings: Settings) -> Started | Done:
-    """Take the thread and commit what comes in; or the first result, if the turn was made before.
+class Interrupted(msgspec.Struct, frozen=True):
+    """The turn was begun before, and nobody is at it any more: it goes on where it stopped."""
+
+    run: str
+
+
+async def start(
+    db: Database, asked: Asked, settings: Settings, leave: Drop | None = None
+) -> Started | Done | Interrupted:
+    """Take the thread and commit what comes in; or what became of the turn, if it was made before.
+
+    ``leave`` takes a queued turn out of the queue in the same commit.
 
     Raises:
-        TurnBusy: Another turn is running, and the caller does not want to wait.
+        TurnBusy: Another turn is running, and the caller does not want to wait here.
         TurnSuspended: The thread waits for a decision.
         KeyReused: The key was used for another turn.
         NewerSchema: A newer program wrote the thread's state.
     """
     thread = db.thread(asked.thread)
     while True:
-        if asked.key is not None and (before := await _made_before(db, asked)) is not None:
+        if asked.key is not None and (before := await _made_before(db, asked, settings)) is not None:
             return before
         head = await _head(thread)
         try:
@@ -118,9 +129,13 @@ async def start(db: Database, asked: Asked, settings: Settings) -> Started | Don
             upgrades=settings.upgrades,
         )
         try:
-            return await _taken(db, head, run, first, release, asked, settings)
-        except (VersionConflict, RevisionConflict, ThreadExists):
-            continue  # somebody was faster: the whole turn goes behind what they did
+            writes = release if leave is None else [*release, leave]
+            return await _taken(db, head, run, first, writes, asked, settings)
+        except RevisionConflict as conflict:
+            if leave is not None and conflict.kind == leave.kind:
+                raise  # somebody else took it out of the queue
+        except (VersionConflict, ThreadExists):
+            pass  # somebody was faster: the whole turn goes behind what they did
 
 
 async def _taken(
@@ -220,15 +235,19 @@ class _Wait(Exception):
     """Another turn is running; look again."""
 
 
-async def _made_before(db: Database, asked: Asked) -> Done | None:
-    """The result of the first turn with this key, if it has ended."""
+async def _made_before(db: Database, asked: Asked, settings: Settings) -> Done | Interrupted | None:
+    """What became of the first turn with this key, if there was one and nobody is at it."""
     try:
         run = run_of(await db.records.get(KIND, key_id(asked.thread, asked.key or "")))
     except RecordNotFound:
         return None
     if run.key != asked.print():
         raise KeyReused(thread=asked.thread, key=asked.key or "")
-    return msgspec.convert(run.output, Done) if run.status != RUNNING and run.output is not None else None
+    if run.output is not None:
+        return msgspec.convert(run.output, Done)
+    if run.status == RUNNING and not is_over(run, settings.clock()):
+        return None  # it shows as busy
+    return Interrupted(run.id)
 
 
 async def _released(
@@ -251,12 +270,12 @@ async def _released(
         return ()
     if not is_over(run, settings.clock()):
         left = run.until - settings.clock()
-        if asked.busy == "refuse":
+        if asked.busy != "wait":
             raise TurnBusy(thread=thread.id, run=run.id, retry_after_ms=max(left, 0))
         await thread.changed(head.version, timeout=min(left / 1000, LOOK_AGAIN))
         raise _Wait
     lost = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
-    over = ended(run, lost, settings.clock())
+    over = msgspec.structs.replace(ended(run, lost, settings.clock()), in_doubt=doubtful(head.state))
     return [Put(record=record_of(over, head.owner), expect=run.revision)]
 
 

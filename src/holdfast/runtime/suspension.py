@@ -68,6 +68,15 @@ def entry_of(state: Document, call: str) -> Entry:
     return entries(state).get(call, Entry())
 
 
+def doubtful(state: Document) -> tuple[str, ...]:
+    """The calls that may or may not have had their effect, if the run that made them is gone."""
+    return tuple(
+        call
+        for call, entry in entries(state).items()
+        if entry.status == INTENDED or (entry.status == DECIDED and not isinstance(entry.decision, UseResult))
+    )
+
+
 def suspended_calls(state: Document) -> tuple[Waiting, ...]:
     """The calls that wait, as the state says."""
     return tuple(

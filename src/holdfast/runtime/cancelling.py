@@ -1,0 +1,60 @@
+"""Ending a run that is not at work in this process: one elsewhere is told, one that waits is closed."""
+
+import msgspec
+
+from holdfast.core.errors import NotThere, RevisionConflict, VersionConflict
+from holdfast.core.items import repair
+from holdfast.core.making import delete, merge
+from holdfast.core.values import AppendTo, Changeset, Exact, Head, Put
+from holdfast.runtime.beginning import standing
+from holdfast.runtime.draft import CALLS, RUN
+from holdfast.runtime.events import RUN_FINISHED
+from holdfast.runtime.journal import ended
+from holdfast.runtime.runs import CANCELLED, DONE, KIND, RUNNING, Ending, Run, meta_of, record_of, run_of
+from holdfast.runtime.settings import Settings
+from holdfast.runtime.starting import is_over
+from holdfast.threads.database import Database
+
+ENDING = Ending(termination=CANCELLED)
+
+
+async def cancel_elsewhere(db: Database, thread: str, settings: Settings) -> bool:
+    """End the run that a thread's state names; whether there was one."""
+    while True:
+        try:
+            head = await db.thread(thread).head()
+            now = standing(head.state)
+            if now.status == DONE or not now.id:
+                return False
+            run = run_of(await db.records.get(KIND, now.id))
+        except NotThere:
+            return False
+        try:
+            if run.status == RUNNING and not is_over(run, settings.clock()):
+                told = msgspec.structs.replace(run, cancel=True)
+                await db.records.put(record_of(told, head.owner), expect=run.revision)
+            else:
+                await _closed(db, head, run, settings.clock())
+        except (VersionConflict, RevisionConflict):
+            continue
+        return True
+
+
+async def _closed(db: Database, head: Head, run: Run, now: int) -> None:
+    """End a run that nobody is at: its calls are closed by one explicit item."""
+    open = head.counters.open
+    change = Changeset(
+        items=(repair(open, "The run was cancelled before the tool answered."),) if open else (),
+        patches=(delete([CALLS]), merge([RUN], {"status": DONE, "epoch": run.epoch + 1})),
+        reason=RUN_FINISHED,
+        run_id=run.id,
+        parent_run_id=run.parent,
+        run_meta=meta_of(run, ENDING),
+    )
+    over = msgspec.structs.replace(ended(run, ENDING, now), epoch=run.epoch + 1)
+    await db.commit(
+        [
+            AppendTo(thread=run.thread, change=change, expect=Exact(head.version)),
+            Put(record=record_of(over, head.owner), expect=run.revision),
+        ]
+    )

@@ -1,0 +1,73 @@
+"""Turns that wait their turn: kept in the store, and taken out by the commit that begins them."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError, RevisionConflict, RunFailed, StoreDamaged, TurnSuspended
+from holdfast.core.values import Drop, Record, RecordQuery
+from holdfast.runtime.starting import Asked
+from holdfast.threads.database import Database
+
+log = logging.getLogger("holdfast")
+KIND = "queued turn"
+
+
+class Queued(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that waits, and the write that takes it out of the queue."""
+
+    asked: Asked
+    leave: Drop
+
+
+async def enqueue(db: Database, id: str, asked: Asked, now: int) -> None:
+    """Put a turn at the end of its thread's queue."""
+    await db.records.put(
+        Record(
+            kind=KIND,
+            id=id,
+            owner=asked.user,
+            tags=(f"thread:{asked.thread}",),
+            sort=now,
+            body=msgspec.to_builtins(asked),
+        ),
+        expect=0,
+    )
+
+
+async def first(db: Database, thread: str | None = None) -> Queued | None:
+    """The turn that has waited longest, of one thread or of all."""
+    tags = () if thread is None else (f"thread:{thread}",)
+    found = await db.records.find(RecordQuery(kind=KIND, tags=tags, limit=1))
+    return queued_of(found[0]) if found else None
+
+
+async def drained(db: Database, thread: str, begin: Callable[[Asked, Drop], Awaitable[object]]) -> None:
+    """Run the turns that wait on a thread, one after another.
+
+    A turn that fails is over, as its run says; one that somebody else began is theirs. If the thread waits
+    for a decision, so do the rest.
+    """
+    while (queued := await first(db, thread)) is not None:
+        try:
+            await begin(queued.asked, queued.leave)
+        except RevisionConflict:
+            continue
+        except TurnSuspended:
+            return
+        except RunFailed as error:
+            log.warning("A queued turn of thread %s failed: %s", thread, error)
+        except HoldfastError:
+            raise
+        except Exception:  # a stage is not ours; the run's end says what it raised
+            log.exception("A queued turn of thread %s failed.", thread)
+
+
+def queued_of(record: Record) -> Queued:
+    """The turn behind a record."""
+    try:
+        asked = msgspec.convert(record.body, Asked)
+    except msgspec.ValidationError as error:
+        raise StoreDamaged(store=f"queued turn {record.id!r}", problem=str(error)) from error
+    return Queued(asked=asked, leave=Drop(kind=KIND, id=record.id, expect=record.revision))
