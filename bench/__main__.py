@@ -28,6 +28,10 @@ CLAIMS = (
     "past",
     "fork",
     "crowd",
+    "turns",
+    "turn_growth",
+    "turns_many",
+    "adk",
     "imports",
 )
 

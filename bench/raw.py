@@ -49,6 +49,25 @@ def sqlite_append(folder: Path) -> Iterator[Contestant]:
 
 
 @contextmanager
+def sqlite_commits(folder: Path, count: int) -> Iterator[Contestant]:
+    """Synchronous apsw: so many FULL commits, of a question, an answer and a mark."""
+    seq = itertools.count()
+    with closing(_sqlite(folder / "commits.db")) as connection:
+
+        def ready(number: int) -> Act:
+            said = turn(number)
+            bodies = [msgspec.json.encode(body) for body in (said.question, said.answer, {"status": "done"})]
+
+            async def act() -> None:
+                for index in range(count):
+                    _commit(connection, [("alice", next(seq), bodies[index % len(bodies)])])
+
+            return act
+
+        yield Contestant(name="raw apsw", detail=_sqlite_detail(connection), ready=ready)
+
+
+@contextmanager
 def sqlite_window(folder: Path, *, turns: int, last: int) -> Iterator[Contestant]:
     """The last items by SELECT and decode, behind one executor hop."""
     with closing(_sqlite(folder / "window.db")) as connection, ThreadPoolExecutor(1) as executor:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.stores import db, store_url
+from tests.support.stores import db, shared_url, store_url
 
-__all__ = ["db", "store_url"]
+__all__ = ["db", "shared_url", "store_url"]

@@ -10,14 +10,22 @@ import pytest
 import holdfast as hf
 from holdfast.threads.database import Database
 
-STORES = ("memory", "sqlite", "postgres")
+POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 
 
-@pytest.fixture(
-    params=[pytest.param(s, marks=pytest.mark.postgres) if s == "postgres" else s for s in STORES]
-)
+@pytest.fixture(params=["memory", "sqlite", POSTGRES])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of an empty store of each kind."""
+    return _address(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", POSTGRES])
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store of each kind that several processes can open."""
+    return _address(request, tmp_path)
+
+
+def _address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         database = request.getfixturevalue("postgres_database")
         return str(database.url)

@@ -1,0 +1,33 @@
+"""SQLite: a whole turn of the runtime, beside as many raw commits as it has checkpoints."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from bench import raw, runs
+from bench.clock import one_by_one
+from bench.ground import Ground
+from bench.verdict import Bound, Section, of_latency
+
+BOUND = Bound(
+    what="SQLite: a turn with a scripted model and no tools, against its 3 checkpoints as raw commits",
+    sign="≤",
+    target=1.3,
+)
+
+
+async def measure(ground: Ground) -> Section:
+    """1,000 turns each."""
+    async with AsyncExitStack() as stack:
+        folder = ground.folder()
+        url = f"sqlite:///{folder / 'ours.db'}"
+        contestants = [
+            await stack.enter_async_context(runs.turns(url)),
+            stack.enter_context(raw.sqlite_commits(folder, runs.CHECKPOINTS)),
+        ]
+        timings = await one_by_one(contestants, ground.pace(rounds=20, block=50))
+    return Section(
+        title="SQLite: a turn of the runtime",
+        timings=timings,
+        verdicts=of_latency(BOUND, timings, "Holdfast", "raw apsw"),
+    )

@@ -1,0 +1,46 @@
+"""A process of its own that runs one turn: it says when its model is asked, and answers when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import holdfast as hf
+from holdfast.core.errors import HoldfastError
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.models import Request
+from holdfast.testing.scripted import ScriptedModel
+
+
+def say(word: str) -> None:
+    """Tell the parent."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+async def main(url: str, lease: float) -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+
+    async def answer(state: hf.State, ctx: hf.Context) -> hf.Delta:
+        say("asking")
+        await reader.readline()
+        await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+        return {"history": [hf.Message(role="assistant", content="From the child.")]}
+
+    async with (
+        hf.open(url) as db,
+        Runtime(db, stages=[answer], model=ScriptedModel("ok"), lease_seconds=lease) as r,
+    ):
+        try:
+            done = await r.run_turn("a", "Hi from the child")
+        except HoldfastError as error:
+            say(error.code)
+        else:
+            say(done.termination)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], float(sys.argv[2])))

@@ -1,0 +1,263 @@
+"""Two at once: turns wait, are refused or queued; changes that commute go together; others are told apart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.errors import KeyReused, LeaseLost, StateConflict, TurnBusy
+from holdfast.core.values import RecordQuery
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.journal import ThreadJournal
+from holdfast.runtime.models import Request
+from holdfast.runtime.queueing import enqueue
+from holdfast.runtime.runs import KIND, Run, run_of
+from holdfast.runtime.starting import Asked, key_id
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+
+
+class Counting(hf.State):
+    message: Annotated[str, hf.input]
+    history: Annotated[hf.Log[hf.Message], hf.append]
+    scores: Annotated[dict[str, int], hf.merge]
+    reply: str = ""
+
+
+class Pause:
+    """A line of a script that says when it is reached and waits until it may go on."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.go = asyncio.Event()
+
+    def line(self, text: str) -> list[asyncio.Event | Callable[[Request], str]]:
+        return [_Reaching(self.reached), self.go, lambda request: text]
+
+
+class _Reaching(asyncio.Event):
+    """An event that announces whoever waits for it, and lets them pass."""
+
+    def __init__(self, reached: asyncio.Event) -> None:
+        super().__init__()
+        self._reached = reached
+
+    async def wait(self) -> bool:  # type: ignore[override]  # asyncio says Literal[True]
+        self._reached.set()
+        return True
+
+
+async def said(db: Database) -> list[str]:
+    return [item.body["content"] for item in await db.thread("a").items()]
+
+
+async def run_named(db: Database, id: str) -> Run:
+    return run_of(await db.records.get(KIND, id))
+
+
+@pytest.mark.promise("B-01")
+async def test_a_second_turn_waits_and_stands_behind_the_first(db: Database) -> None:
+    pause = Pause()
+    model = ScriptedModel(*pause.line("One."), "Two.")
+    async with Runtime(db, model=model) as runtime:
+        first = asyncio.create_task(runtime.run_turn("a", "1"))
+        await pause.reached.wait()
+        second = asyncio.create_task(runtime.run_turn("a", "2"))
+        pause.go.set()
+        await asyncio.gather(first, second)
+
+    assert await said(db) == ["1", "One.", "2", "Two."]
+
+
+@pytest.mark.promise("B-01")
+async def test_a_second_turn_is_refused_if_it_wants_to_be(db: Database) -> None:
+    pause = Pause()
+    async with Runtime(db, model=ScriptedModel(*pause.line("One."))) as runtime:
+        first = asyncio.create_task(runtime.run_turn("a", "1"))
+        await pause.reached.wait()
+        with pytest.raises(TurnBusy) as caught:
+            await runtime.run_turn("a", "2", busy="refuse")
+        pause.go.set()
+        await first
+
+    assert 0 < caught.value.retry_after_ms <= 15_000
+    assert await said(db) == ["1", "One."]
+
+
+@pytest.mark.promise("B-01")
+async def test_queued_turns_run_in_the_order_they_came(db: Database) -> None:
+    pause = Pause()
+    model = ScriptedModel(*pause.line("One."), "Two.", "Three.")
+    async with Runtime(db, model=model) as runtime:
+        first = asyncio.create_task(runtime.run_turn("a", "1"))
+        await pause.reached.wait()
+        second = await runtime.run_turn("a", "2", busy="queue", key="second")
+        third = await runtime.run_turn("a", "3", busy="queue", key="third")
+        pause.go.set()
+        await first
+        done = await runtime.run_turn("a", "3", key="third")
+
+    assert (second.termination, third.termination) == ("queued", "queued")
+    assert await said(db) == ["1", "One.", "2", "Two.", "3", "Three."]
+    assert (done.run, done.text) == (third.run, "Three.")
+
+
+@pytest.mark.promise("B-01")
+async def test_a_queued_turn_is_begun_by_another_runtime_if_its_own_is_gone(db: Database) -> None:
+    await db.create("a")
+    asked = Asked(thread="a", inputs={"message": "2"}, items=(hf.user("2"),), key="second")
+    await enqueue(db, key_id("a", "second"), asked, now=1)
+
+    async with Runtime(db, model=ScriptedModel("Two.")) as other:
+        done = await other.run_turn("a", "2", key="second")
+
+    assert (done.run, done.text) == (key_id("a", "second"), "Two.")
+    assert not await db.records.find(RecordQuery(kind="queued turn"))
+
+
+@pytest.mark.promise("B-02")
+async def test_a_turn_repeated_by_its_key_gives_the_first_result(db: Database) -> None:
+    async with Runtime(db, model=ScriptedModel("One.", "Two.")) as runtime:
+        first = await runtime.run_turn("a", "Hi", key="k")
+        again = await runtime.run_turn("a", "Hi", key="k")
+
+    assert again == first
+    assert await said(db) == ["Hi", "One."]
+
+
+@pytest.mark.promise("B-02")
+async def test_one_key_for_two_turns_is_refused(db: Database) -> None:
+    async with Runtime(db, model=ScriptedModel("One.")) as runtime:
+        await runtime.run_turn("a", "Hi", key="k")
+
+        with pytest.raises(KeyReused):
+            await runtime.run_turn("a", "Bye", key="k")
+
+
+@pytest.mark.promise("B-02")
+async def test_many_repetitions_at_once_run_one_turn(db: Database) -> None:
+    model = ScriptedModel("One.", "Two.", "Three.")
+    async with Runtime(db, model=model) as runtime:
+        done = await asyncio.gather(*(runtime.run_turn("a", "Hi", key="k") for _ in range(3)))
+
+    assert {result.text for result in done} == {"One."}
+    assert len(model.requests) == 1
+
+
+async def disturbed(db: Database, *ops: object, items: tuple[hf.Item, ...] = ()) -> hf.Runtime:
+    """A turn that adds to ``scores.mine`` while somebody else commits something in the middle of it."""
+    pause = Pause()
+    model = ScriptedModel(*pause.line("Done."))
+
+    async def count(state: Counting, ctx: hf.Context) -> hf.Delta:
+        reply = await ctx.turn.ask(ctx.llm_client, Request(messages=await state.history.tail(5)))
+        return {
+            "scores": {"mine": 1},
+            "reply": reply.text,
+            "history": [hf.Message(role="assistant", content="!")],
+        }
+
+    runtime = Runtime(db, schema=Counting, stages=[count], model=model)
+    async with runtime:
+        turn = asyncio.create_task(runtime.run_turn("a", "Count"))
+        await pause.reached.wait()
+        await db.thread("a").append(patches=ops, items=items)  # type: ignore[arg-type]  # ops
+        pause.go.set()
+        await turn
+    return runtime
+
+
+@pytest.mark.promise("B-01")
+async def test_changes_that_commute_both_commit_without_asking_the_model_again(db: Database) -> None:
+    await disturbed(db, hf.merge(["scores"], {"yours": 2}))
+
+    assert (await db.thread("a").state())["scores"] == {"mine": 1, "yours": 2}
+    assert (await db.thread("a").verify()).ok
+
+
+@pytest.mark.promise("B-01")
+async def test_a_real_conflict_comes_back_with_both_sides(db: Database) -> None:
+    with pytest.raises(StateConflict) as caught:
+        await disturbed(db, hf.merge(["scores"], {"mine": 7}))
+
+    assert (caught.value.ours, caught.value.theirs, caught.value.path) == ("merge", "merge", ["scores"])
+    assert (await db.thread("a").state())["scores"] == {"mine": 7}
+
+
+@pytest.mark.promise("B-01")
+async def test_messages_of_two_turns_never_interleave(db: Database) -> None:
+    with pytest.raises(StateConflict) as caught:
+        await disturbed(db, items=(hf.user("I am in between"),))
+
+    assert caught.value.path == ["history"]
+    assert await said(db) == ["Count", "I am in between"]
+
+
+@pytest.mark.promise("B-01", "T-17")
+async def test_a_run_that_lost_its_lease_commits_nothing_more(db: Database) -> None:
+    pause, clock = Pause(), [1_000_000]
+    model = ScriptedModel(*pause.line("Too late."))
+    async with (
+        Runtime(db, model=model, clock=lambda: clock[0]) as frozen,
+        Runtime(db, model=ScriptedModel("Taken."), clock=lambda: clock[0]) as other,
+    ):
+        turn = asyncio.create_task(frozen.run_turn("a", "1"))
+        await pause.reached.wait()
+        clock[0] += 60_000
+        await other.run_turn("a", "2")
+        pause.go.set()
+        with pytest.raises(LeaseLost):
+            await turn
+
+    assert await said(db) == ["1", "2", "Taken."]
+    assert (await db.thread("a").verify()).ok
+
+
+@pytest.mark.promise("T-17")
+async def test_a_long_turn_keeps_its_lease(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    pause, renewals, renew = Pause(), asyncio.Semaphore(0), ThreadJournal.renew
+
+    async def watched(journal: ThreadJournal, until: int) -> Run:
+        run = await renew(journal, until)
+        renewals.release()
+        return run
+
+    monkeypatch.setattr(ThreadJournal, "renew", watched)
+    async with Runtime(db, model=ScriptedModel(*pause.line("One.")), lease_seconds=0.3) as runtime:
+        first = asyncio.create_task(runtime.run_turn("a", "1"))
+        for _ in range(4):  # more than one whole lease
+            await renewals.acquire()
+        with pytest.raises(TurnBusy):
+            await runtime.run_turn("a", "2", busy="refuse")
+        pause.go.set()
+        done = await first
+
+    assert done.termination == "natural"
+
+
+@pytest.mark.promise("T-17")
+async def test_a_run_in_another_process_is_told_to_end(db: Database) -> None:
+    pause = Pause()
+    async with (
+        Runtime(db, model=ScriptedModel(*pause.line("One.")), lease_seconds=0.3) as runtime,
+        Runtime(db) as elsewhere,
+    ):
+        turn = asyncio.create_task(runtime.run_turn("a", "1"))
+        await pause.reached.wait()
+        told = await elsewhere.cancel("a")
+        done = await turn
+
+    assert (told, done.termination) == (True, "cancelled")
+    assert (await run_named(db, done.run)).termination == "cancelled"
+
+
+async def test_a_turn_whose_thread_is_made_meanwhile_goes_behind(db: Database) -> None:
+    async with Runtime(db, model=ScriptedModel("One.", "Two.")) as runtime:
+        await asyncio.gather(runtime.run_turn("a", "1"), runtime.run_turn("a", "2"))
+
+    texts = await said(db)
+    assert texts in (["1", "One.", "2", "Two."], ["2", "One.", "1", "Two."])
