@@ -11,6 +11,8 @@ import psycopg
 from holdfast.core.rows import ChangesetRow
 from holdfast.stores.memory import MemoryStore
 
+UNREADABLE = b"{\xff"
+
 
 class MemoryDamage:
     """Changes the rows of a store in memory."""
@@ -22,6 +24,10 @@ class MemoryDamage:
         tenant = self._stores[-1]._tenants["default"]
         items = tenant.rows[tenant.ids[thread]].items
         items[log, place] = msgspec.structs.replace(items[log, place], body=body)
+
+    async def spoil(self, thread: str) -> None:
+        tenant = self._stores[-1]._tenants["default"]
+        tenant.rows[tenant.ids[thread]].counters = UNREADABLE
 
     async def drop(self, thread: str, version: int) -> None:
         del self._changesets(thread)[version]
@@ -51,6 +57,13 @@ class SqliteDamage:
             "UPDATE items SET body = :body WHERE at = :place + "
             f"((SELECT key FROM logs WHERE thread = {SQLITE_KEY} AND name = :log) << 32)",
             {"thread": thread, "log": log, "place": place, "body": body},
+        )
+
+    async def spoil(self, thread: str) -> None:
+        self._run(
+            "UPDATE changesets SET counters = :bytes WHERE at = "
+            f"(SELECT max(at) FROM changesets WHERE at < ({SQLITE_KEY} + 1) << 32)",
+            {"thread": thread, "bytes": UNREADABLE},
         )
 
     async def drop(self, thread: str, version: int) -> None:
@@ -92,6 +105,13 @@ class PostgresDamage:
             f"UPDATE holdfast.items SET body = %(body)s WHERE tenant = 'default' AND key = {POSTGRES_KEY} "
             "AND log = %(log)s AND place = %(place)s",
             {"thread": thread, "log": log, "place": place, "body": body},
+        )
+
+    async def spoil(self, thread: str) -> None:
+        self._run(
+            "UPDATE holdfast.threads SET counters = %(bytes)s "
+            f"WHERE tenant = 'default' AND key = {POSTGRES_KEY}",
+            {"thread": thread, "bytes": UNREADABLE},
         )
 
     async def drop(self, thread: str, version: int) -> None:

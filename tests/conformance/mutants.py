@@ -14,11 +14,12 @@ import pytest
 from holdfast.core import checking, reading, stored
 from holdfast.core.encoding import JSON, encode
 from holdfast.core.ops import Document, apply
-from holdfast.core.planning import Plan
+from holdfast.core.planning import Plan, Setting
 from holdfast.core.rows import Advance, ChangesetRow, ItemRow
 from holdfast.core.stored import content_of
-from holdfast.stores.sqlite import effects
-from holdfast.stores.sqlite.connection import QUERIES
+from holdfast.core.values import Scope
+from holdfast.stores.sqlite import answers, effects
+from holdfast.stores.sqlite.connection import QUERIES, rows_of
 from holdfast.stores.sqlite.effects import Effects
 from holdfast.stores.sqlite.writer import Writer
 
@@ -104,6 +105,31 @@ def commit_on_failure(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Writer, "_guarded", unguarded)
 
 
+def one_key_for_two(patch: pytest.MonkeyPatch) -> None:
+    """Threads that are made together get the same key."""
+
+    def careless(self: Writer) -> int:
+        rows = rows_of(self._connection, QUERIES["last_thread_key"], ())
+        return int(rows[0][0]) + 1 if rows else 1
+
+    patch.setattr(Writer, "_new_key", careless)
+
+
+def unsalted(patch: pytest.MonkeyPatch) -> None:
+    """Bodies enter the chain without a salt, so that the same words can be told by their hash."""
+    honest = Writer._setting
+
+    def constant(self: Writer, scope: Scope, *, fresh: bool) -> Setting:
+        return msgspec.structs.replace(honest(self, scope, fresh=fresh), random=bytes)
+
+    patch.setattr(Writer, "_setting", constant)
+
+
+def damage_hides_neighbours(patch: pytest.MonkeyPatch) -> None:
+    """One row that cannot be read makes the whole list unreadable."""
+    patch.setattr(answers, "_listed", answers.thread_row)
+
+
 def nan_accepted(patch: pytest.MonkeyPatch) -> None:
     """Values are encoded without a look at them."""
 
@@ -127,6 +153,12 @@ MUTANTS = {
     "user ignored": Mutant(
         query("thread", r"\(:user IS NULL OR owner = :user\)", ":user IS :user"), "scopes.ScopeContract"
     ),
+    "record's owner ignored": Mutant(
+        query("record", r"\(:user IS NULL OR owner = :user\)", ":user IS :user"), "scopes.ScopeContract"
+    ),
+    "one key for two threads": Mutant(one_key_for_two, "records.CommitContract"),
+    "no salt": Mutant(unsalted, "chain.ChainContract"),
+    "damage hides its neighbours": Mutant(damage_hides_neighbours, "items.BrokenContract"),
     "state actions dropped": Mutant(state_actions_dropped, "appends.AppendContract"),
     "retry doubles": Mutant(retry_doubles, "keys.IdempotencyContract"),
     "snapshot applied after patches": Mutant(snapshot_after_patches, "appends.AppendContract"),

@@ -12,7 +12,7 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 
 import holdfast as hf
-from holdfast.core.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, ThreadNotFound
+from holdfast.core.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, ThreadNotFound, TooLarge
 from holdfast.core.values import AppendTo, Changeset, Put, Record, RecordQuery
 from holdfast.stores.postgres.store import PostgresStore
 from tests.support.postgres import PostgresServer
@@ -123,6 +123,18 @@ async def _eventually(thread: hf.Thread) -> int:
             return (await thread.append(items=[hf.user("after")], key="after")).version
         except (StoreUnavailable, OutcomeUnknown):
             await asyncio.sleep(0.05)
+
+
+class TestOpening:
+    store_name = "postgres"
+
+    @pytest.mark.promise("S-05")
+    async def test_limits_reach_the_store_that_is_opened(self, postgres_database: PostgresDatabase) -> None:
+        async with hf.open(postgres_database.url, limits=hf.Limits(body=100)) as db:
+            thread = await db.create("thread")
+
+            with pytest.raises(TooLarge):
+                await thread.append(items=[hf.user("x" * 100)])
 
 
 class TestGivenPool:

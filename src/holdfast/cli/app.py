@@ -68,9 +68,9 @@ def run(arguments: Sequence[str]) -> int:
         build()(list(arguments), prog_name="holdfast")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    except Exception as error:
+    except Exception as error:  # the last one to see it: a person is told in words, not by a traceback
         if os.environ.get("HOLDFAST_DEBUG"):
-            raise  # a person at a terminal is never shown a traceback unasked
+            raise
         complain(consoles()[1], error, as_json="--json" in arguments)
         return 1
     return 0

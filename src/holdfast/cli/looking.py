@@ -10,6 +10,7 @@ from holdfast.cli.frame import Answer, Call
 from holdfast.core.encoding import encode
 from holdfast.core.errors import StoreReadOnly
 from holdfast.core.ops import diff as ops_between
+from holdfast.core.projection import plain_messages
 from holdfast.core.values import HISTORY, Head, Item
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
@@ -44,6 +45,9 @@ async def show(
     last: Last = 20,
     everything: All = False,
     log: Annotated[str, typer.Option("--log", metavar="NAME", help="Which of its logs.")] = HISTORY,
+    messages: Annotated[
+        bool, typer.Option("--messages", help="Only what was said and done, whatever wrote it.")
+    ] = False,
 ) -> Answer:
     """Show a thread: its state and its newest items.
 
@@ -52,6 +56,10 @@ async def show(
     async with call.database() as db:
         head = await db.thread(thread).head(at=at)
         window = await db.thread(thread).items(at=head.version, last=None if everything else last, log=log)
+    if messages:
+        told = plain_messages(window)
+        value = {"thread": head.id, "version": head.version, "messages": told}
+        return Answer(value=value, shown=render.messages(told))
     value = {"thread": head, "items": window.items, "broken": window.broken}
     return Answer(value=value, shown=render.thread(head, window, log))
 
@@ -135,11 +143,10 @@ def _identity(item: Item) -> tuple[str, int, int, bytes]:
 
 
 async def every_thread(db: Database) -> list[str]:
-    """The ids of all threads, the newest first."""
-    ids: list[str] = []
+    """The ids of all threads, the newest first; on each page those that cannot be read come last."""
     page = await db.threads(limit=1000)
-    ids += [thread.id for thread in page.threads]
+    ids = [*(thread.id for thread in page.threads), *page.broken]
     while page.next is not None:
         page = await db.threads(limit=1000, after=page.next)
-        ids += [thread.id for thread in page.threads]
+        ids += [*(thread.id for thread in page.threads), *page.broken]
     return ids

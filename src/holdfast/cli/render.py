@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,8 +16,9 @@ from rich.text import Text
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ops import Document, Increment, Op, Path, Set, name_of
+from holdfast.core.plain import PlainMessage
 from holdfast.core.ports import Report
-from holdfast.core.text import text_of
+from holdfast.core.projection import project
 from holdfast.core.values import Broken, Changeset, Found, Head, Item, Page, Window
 from holdfast.threads.verify import Verdict
 
@@ -141,13 +142,18 @@ def facts() -> Table:
 
 def said(item: Item) -> str:
     """What an item says, whatever its format."""
-    if isinstance(item.body, bytes):
+    told = "\n".join(line for message in project(item) for line in _lines(message))
+    if not told and isinstance(item.body, bytes):
         return f"‹{len(item.body):,} bytes of {item.format}, {item.codec}›"
-    if item.kind == "call" and isinstance(item.body, dict) and "name" in item.body:
-        return f"{item.body['name']}({short(item.body.get('arguments'), PREVIEW)})"
-    if item.kind == "result" and isinstance(item.body, dict) and "output" in item.body:
-        return short(item.body["output"], PREVIEW)
-    return text_of(item) or short(item.body, PREVIEW)
+    return told or short(item.body, PREVIEW)
+
+
+def _lines(message: PlainMessage) -> Iterator[str]:
+    """What a message says, what it calls, and what tools gave."""
+    if message.text:
+        yield message.text
+    yield from (f"{call.name}({short(call.arguments, PREVIEW)})" for call in message.calls)
+    yield from (short(result.output, PREVIEW) for result in message.results)
 
 
 # Looking.
@@ -155,7 +161,7 @@ def said(item: Item) -> str:
 
 def threads(page: Page) -> RenderableType:
     """A page of threads."""
-    if not page.threads:
+    if not page.threads and not page.broken:
         return Text("There are no threads here.")
     titled, owned = any(t.title for t in page.threads), any(t.owner for t in page.threads)
     columns = ["thread", "version", "items", "updated (UTC)", *["owner"] * owned, *["title"] * titled]
@@ -164,8 +170,11 @@ def threads(page: Page) -> RenderableType:
         cells = [clean(each.id), str(each.version), f"{each.items:,}", when(each.updated)]
         cells += [clean(each.owner or "")] * owned + [clean(each.title or "")] * titled
         shown.add_row(*map(Text, cells))
+    broken = [
+        Text(f"{clean(id)} cannot be read: {clean(page.broken[id])}", style="red") for id in page.broken
+    ]
     more = [Text(f"\nMore: --after '{clean(page.next)}'", style="dim")] if page.next else []
-    return Group(shown, *more)
+    return Group(*([shown] if page.threads else []), *broken, *more)
 
 
 def thread(head: Head, window: Window, log: str) -> RenderableType:
@@ -218,6 +227,17 @@ def _entry(entry: Item | Broken) -> tuple[Text, Text]:
     text = clean(said(entry))
     long = text if len(text) <= PREVIEW * 10 else f"{text[: PREVIEW * 10]}… ({len(text):,} characters)"
     return Text(clean(name), style=ROLES.get(entry.role, "bold")), Text(long)
+
+
+def messages(told: Sequence[PlainMessage]) -> RenderableType:
+    """Plain messages one below the other."""
+    shown = Table.grid(padding=(0, 2))
+    shown.add_column(no_wrap=True, max_width=12)
+    shown.add_column(overflow="fold")
+    for message in told:
+        name = Text(clean(message.role), style=ROLES.get(message.role, "bold"))
+        shown.add_row(name, Text(clean("\n".join(_lines(message)))))
+    return shown if told else Text("(nothing)", style="dim")
 
 
 class Fitted:

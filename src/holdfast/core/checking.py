@@ -2,14 +2,65 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from holdfast.core.encoding import check_id, encode_checked
 from holdfast.core.errors import InvalidArgument, TooLarge
 from holdfast.core.planning import Ready
 from holdfast.core.stored import prepare
-from holdfast.core.values import AppendTo, Drop, Enqueue, Finish, Job, Limits, Put, Record, Require, Write
+from holdfast.core.values import (
+    AppendTo,
+    Drop,
+    Enqueue,
+    Finish,
+    Job,
+    Limits,
+    Put,
+    Record,
+    RecordQuery,
+    Require,
+    Write,
+)
 
 INTEGERS = range(-(1 << 63), 1 << 63)
 """What every store can keep as an integer."""
+
+
+MOST = 1 << 40
+"""As good as no limit."""
+
+
+def check_limit(limit: int) -> int:
+    """How many to read at most, as every store understands it.
+
+    Raises:
+        InvalidArgument: It is negative.
+    """
+    if limit < 0:
+        raise InvalidArgument(problem=f"A limit cannot be negative, and {limit} is.")
+    return min(limit, MOST)
+
+
+def check_lease(lease_ms: int) -> int:
+    """How long a job is held, as every store can keep it.
+
+    Raises:
+        InvalidArgument: It is longer than anybody lives.
+    """
+    if not -MOST <= lease_ms <= MOST:
+        raise InvalidArgument(problem=f"A lease of {lease_ms} ms cannot be kept.")
+    return lease_ms
+
+
+def check_query(query: RecordQuery) -> RecordQuery:
+    """A query that every store understands.
+
+    Raises:
+        InvalidArgument: A number in it is none that a record can have.
+    """
+    numbers = {"since": query.since, "until": query.until, "after": query.after and query.after[0]}
+    _check_integers(**{name: number for name, number in numbers.items() if number is not None})
+    return msgspec.structs.replace(query, limit=check_limit(query.limit))
 
 
 def all_ready(writes: Sequence[Write], limits: Limits) -> list[Write | Ready]:

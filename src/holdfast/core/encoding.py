@@ -33,6 +33,11 @@ def decode(data: bytes) -> JSON:
         raise StoreDamaged(store="a stored record", problem=str(error)) from error
 
 
+def plain(value: Any) -> JSON:
+    """A typed value (of structs, tuples, enums) as the JSON that stands for it."""
+    return _decoder.decode(_encoder.encode(value))
+
+
 def decoder(kind: type[T]) -> Callable[[bytes], T]:
     """Reads stored bytes as a typed value.
 
@@ -130,6 +135,22 @@ def _text_problem(text: str) -> str | None:
     except UnicodeEncodeError:
         return "holds half of a surrogate pair"
     return None
+
+
+def check_finite(value: object, path: str = "$") -> None:
+    """Refuse numbers that JSON lacks, wherever they stand, before a serialiser makes null of them.
+
+    Raises:
+        InvalidValue: There is one; the error names its place.
+    """
+    if isinstance(value, dict):
+        for key, part in value.items():
+            check_finite(part, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            check_finite(part, f"{path}[{index}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidValue(path=path, problem=f"{value} is not a JSON number")
 
 
 def check_id(value: object, what: str) -> str:

@@ -26,7 +26,8 @@ HoldfastError
 │   ├── TurnSuspended         the thread waits for a decision
 │   ├── LeaseLost             the run was taken over by another
 │   ├── StateConflict         two changes that do not commute
-│   └── DecisionRefused       a decision that cannot be taken
+│   ├── DecisionRefused       a decision that cannot be taken
+│   └── RewindRefused         what should be taken back is not whole at the end
 ├── StoreFailed
 │   ├── StoreUnavailable      no connection; nothing was sent
 │   ├── OutcomeUnknown        the connection broke while a commit was under way
@@ -48,7 +49,7 @@ HoldfastError
 └── UnknownUrl                a URL no store answers to
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 
@@ -370,6 +371,18 @@ class DecisionRefused(Conflict):
 
 
 @dataclass(eq=False)
+class RewindRefused(Conflict):
+    """What should be taken back does not stand whole at the end of the thread. Nothing was changed."""
+
+    thread: str
+    problem: str
+    code: ClassVar[str] = "rewind_refused"
+    sentence: ClassVar[str] = (
+        "Thread {thread!r} is not rewound: {problem}. Nothing was changed; rewind to a version instead."
+    )
+
+
+@dataclass(eq=False)
 class StoreFailed(HoldfastError):
     """The store could not do its work."""
 
@@ -510,11 +523,16 @@ class RunFailed(HoldfastError):
 
 @dataclass(eq=False)
 class ModelFailed(RunFailed):
-    """A model did not give a usable answer. ``retry`` says whether asking again may help."""
+    """A model did not give a usable answer. ``retry`` says whether asking again may help.
+
+    ``retry_after_ms`` is how long its provider asked to wait; ``spent`` is what an unusable answer has cost.
+    """
 
     model: str
     problem: str
     retry: bool = False
+    retry_after_ms: int | None = None
+    spent: dict[str, int] = field(default_factory=dict)
     code: ClassVar[str] = "model_failed"
     sentence: ClassVar[str] = "Model {model!r} failed: {problem}."
 

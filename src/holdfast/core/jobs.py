@@ -27,16 +27,21 @@ def failed(job: Job, problem: str, now: int) -> Job:
         token=None,
         until=0,
         due=now if dead else now + delay_ms(job.attempts),
-        problem=problem,
+        problem=problem.encode(errors="replace").decode(),  # an error may say what is no text
     )
 
 
 LOST = "Its worker ended without a word."
 
 
+def is_lost(job: Job) -> bool:
+    """Whether a job that may be claimed was tried as often as it may be."""
+    return job.status == "running" and job.attempts >= job.limit
+
+
 def tried(job: Job, token: str, until: int, now: int) -> Job:
     """A job that may be claimed: in somebody's hands, or dead if its last claim ran out."""
-    if job.status == "running" and job.attempts >= job.limit:
+    if is_lost(job):
         return failed(job, LOST, now)
     return claimed(job, token, until)
 

@@ -1,15 +1,20 @@
 """Tool calls and their results: which are open, and whether an item may follow."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import TranscriptBroken
 from holdfast.core.stored import Meta
-from holdfast.core.values import Item
+from holdfast.core.values import HISTORY, Item
 
 OURS = "holdfast"
 CALL, RESULT, REPAIR = "call", "result", "repair"
 PAIRED = frozenset((CALL, RESULT, REPAIR))
+
+
+def is_talk(log: str, meta: Meta) -> bool:
+    """Whether an item is part of the conversation; other logs have entries of their own beside it."""
+    return log == HISTORY or meta.kind in PAIRED
 
 
 def open_after(open: dict[str, str | None], metas: Iterable[Meta], thread: str) -> dict[str, str | None]:
@@ -64,6 +69,26 @@ def _answered(open: dict[str, str | None], meta: Meta, thread: str) -> dict[str,
 def _repaired(body: JSON) -> dict[str, str | None]:
     calls = body.get("calls") if isinstance(body, dict) else None
     return calls if isinstance(calls, dict) else {}
+
+
+def parted(items: Sequence[Item], at: int) -> int:
+    """Where to part some items, at the latest before an index, so that each call stays with its answer."""
+    pairs = list(_pairs(items))
+    while apart := [first for first, last in pairs if first < at <= last]:
+        at = min(apart)
+    return at
+
+
+def _pairs(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+    """Where each call that is answered stands, and where its answer does."""
+    asked: dict[str, int] = {}
+    for at, item in enumerate(items):
+        if item.kind == CALL and item.call is not None:
+            asked[item.call] = at
+        elif item.kind == RESULT and item.call in asked:
+            yield asked.pop(item.call), at
+        elif item.kind == REPAIR:
+            yield from ((asked.pop(call), at) for call in _repaired(item.body) if call in asked)
 
 
 def open_before(open: dict[str, str | None], items: Sequence[Item]) -> dict[str, str | None]:

@@ -16,6 +16,11 @@ def after(place: int) -> int:
     return (place // ROOM + 1) * ROOM
 
 
+def is_inserted(place: int) -> bool:
+    """Whether the item at a place was put between others, as the summary of a compaction is."""
+    return place % ROOM != 0
+
+
 def last_of(first: int, count: int) -> int:
     """The last place of a run of items: appended ones stand apart, inserted ones side by side."""
     return first + (count - 1) * (ROOM if first % ROOM == 0 else 1)

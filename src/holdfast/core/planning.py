@@ -21,10 +21,10 @@ from holdfast.core.errors import (
     ThreadNotFound,
     VersionConflict,
 )
-from holdfast.core.jobs import tried
+from holdfast.core.jobs import is_lost, tried
 from holdfast.core.ops import Document, apply
 from holdfast.core.owners import owned, owner_for
-from holdfast.core.pairing import open_after
+from holdfast.core.pairing import is_talk, open_after
 from holdfast.core.reading import check_version, reach, read_mark, read_state, read_thread, spans
 from holdfast.core.rows import (
     AddJob,
@@ -67,6 +67,7 @@ from holdfast.core.values import (
     Exact,
     Expect,
     Finish,
+    Job,
     LogSize,
     Put,
     Require,
@@ -195,9 +196,14 @@ def _refusal(write: Ready, known: Known | None) -> Exception | None:
         return None if known is None else ThreadExists(thread=write.thread)
     if known is None:
         return ThreadNotFound(thread=write.thread)
-    if isinstance(expect, Exact) and expect.version != known.row.version:
-        return VersionConflict(thread=write.thread, expected=expect.version, actual=known.row.version)
-    return None
+    return _misplaced(known.row, expect)
+
+
+def _misplaced(row: ThreadRow, expect: Expect) -> VersionConflict | None:
+    """The conflict, if a thread that exists is not where it is expected."""
+    if not isinstance(expect, Exact) or (expect.version == row.version and expect.hash in (None, row.hash)):
+        return None
+    return VersionConflict(thread=row.id, expected=expect.version, actual=row.version)
 
 
 def _done_before(row: ThreadRow, name: str, mark: bytes | None) -> Asking[Committed | None]:
@@ -344,7 +350,8 @@ def count(
             )
         logs[cut.log] = LogSize(size.end, size.length - cut.count, size.cuts + 1)
         open = cut.open
-    open = open_after(open, abouts, row.id)
+    talk = [about for item, about in zip(items, abouts, strict=False) if is_talk(item.log, about)]
+    open = open_after(open, talk, row.id)
     for item in items:
         size = logs.get(item.log, LogSize())
         end = size.end if item.place % places.ROOM else item.place // places.ROOM
@@ -395,7 +402,12 @@ def _finish(write: Finish, plan: Plan) -> Asking[None]:
 
 def plan_claim(kinds: Sequence[str], limit: int, lease_ms: int, setting: Setting) -> Asking[Plan]:
     """Jobs that are due, each held by a claim of its own for so long; those tried too often are given up."""
-    due = yield from ask(AskDue(tuple(kinds), setting.now, limit))
+    due: list[Job] = []
+    wanted, given_up = 0, 0
+    while wanted < limit + given_up and len(due) == wanted:  # those given up are in nobody's way
+        wanted = limit + given_up
+        due = yield from ask(AskDue(tuple(kinds), setting.now, wanted))
+        given_up = sum(map(is_lost, due))
     until = setting.now + lease_ms
     effects: list[Effect] = [
         MoveJob(job=tried(job, setting.random(16).hex(), until, setting.now), token=job.token) for job in due
@@ -458,7 +470,10 @@ def _moved(segment: Segment, key: Key) -> Segment:
     return Segment(key, segment.upto, segment.id, segment.owner, segment.created)
 
 
-def plan_delete(id: str) -> Asking[Plan]:
-    """The end of a thread; forks of it stay whole."""
+def plan_delete(id: str, expect: Expect) -> Asking[Plan]:
+    """The end of a thread, if it is where it is expected; forks of it stay whole."""
     row = yield from read_thread(id)
+    conflict = _misplaced(row, expect)
+    if conflict is not None:
+        raise conflict
     return Plan(effects=[DropThread(row=row)], results=[], known={id: None})

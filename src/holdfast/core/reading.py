@@ -113,6 +113,8 @@ def read_mark(thread: ThreadRow, version: int) -> Asking[tuple[bytes, Counters, 
 def read_state(thread: ThreadRow, version: int) -> Asking[Document]:
     """The state at a version: the nearest anchor and the patches after it."""
     state: Document = {}
+    if version == thread.version and not (thread.counters.weight or thread.counters.size):
+        return state  # no changeset says anything about it, so none has to be read
     later: list[tuple[Segment, int, int]] = []
     for segment, after, upto in reversed(spans(thread, version)):
         anchor = yield from ask(AskAnchor(segment.key, upto))
@@ -169,8 +171,9 @@ def read_window(thread: ThreadRow, query: ItemQuery) -> Asking[Window]:
         rows = yield from _rows(sources, query.log, above, below, limit, backwards=backwards)
         if not rows:
             break
-        cuts = (yield from _cuts(sources, query.log, rows)) if cut else []
-        read = [item_of(row) for row in rows if not (cuts and ended(row, cuts))]
+        cuts = (yield from _cuts(sources, query.log, rows)) if cut and not query.whole else []
+        shown = (row for row in rows if not (query.whole and places.is_inserted(row.place)))
+        read = [item_of(row) for row in shown if not (cuts and ended(row, cuts))]
         entries += read
         wanted = None if wanted is None else wanted - sum(isinstance(entry, Item) for entry in read)
         end = _past(rows[-1].place, cuts, backwards=backwards)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from holdfast.core.errors import StoreDamaged
 from holdfast.core.values import Counters, Found, Job, Record, RecordQuery
 
 T = TypeVar("T")
@@ -42,6 +43,14 @@ class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     parent_key: Key = None
     title: str | None = None
     labels: tuple[str, ...] = ()
+
+
+class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread whose row cannot be read: where it stands in a list, and what is wrong with it."""
+
+    id: str
+    created: int
+    problem: str
 
 
 class ItemRow(msgspec.Struct, frozen=True, gc=False):
@@ -195,8 +204,11 @@ class AskDue(Ask[list[Job]], frozen=True):
     limit: int
 
 
-class AskThreads(Ask[list[ThreadRow]], frozen=True):
-    """Threads by creation time and id, newest first, older than ``before`` if it is given."""
+class AskThreads(Ask[list[ThreadRow | Unreadable]], frozen=True):
+    """Threads by creation time and id, newest first, older than ``before`` if it is given.
+
+    One that cannot be read hides no other.
+    """
 
     owner: str | None
     before: tuple[int, str] | None
@@ -204,7 +216,10 @@ class AskThreads(Ask[list[ThreadRow]], frozen=True):
 
 
 class AskPending(Ask[list[tuple[ThreadRow, int]]], frozen=True):
-    """Threads with changesets that the search index does not hold yet, and up to which version it does."""
+    """Threads with changesets that the search index does not hold yet, and up to which version it does.
+
+    One that cannot be read is left out.
+    """
 
     limit: int
 
@@ -227,27 +242,38 @@ def ask(question: Ask[T]) -> Generator[Ask[T], T, T]:
 
 
 def answered(asking: Asking[T], answer: Callable[[Ask[Any]], Any]) -> T:
-    """The result of a reading or planning whose questions are answered one by one."""
+    """The result of a reading or planning whose questions are answered one by one.
+
+    What is damaged is raised where it was asked for, so that a reading may pass over it.
+    """
     reply: Any = None
+    damage: StoreDamaged | None = None
     while True:
         try:
-            question = asking.send(reply)
+            question = asking.send(reply) if damage is None else asking.throw(damage)
         except StopIteration as end:
             result: T = end.value
             return result
-        reply = answer(question)
+        try:
+            reply, damage = answer(question), None
+        except StoreDamaged as error:
+            damage = error
 
 
 async def answered_later(asking: Asking[T], answer: Callable[[Ask[Any]], Awaitable[Any]]) -> T:
     """The same, where each answer has to be awaited."""
     reply: Any = None
+    damage: StoreDamaged | None = None
     while True:
         try:
-            question = asking.send(reply)
+            question = asking.send(reply) if damage is None else asking.throw(damage)
         except StopIteration as end:
             result: T = end.value
             return result
-        reply = await answer(question)
+        try:
+            reply, damage = await answer(question), None
+        except StoreDamaged as error:
+            damage = error
 
 
 class Stale(Exception):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from holdfast.core.encoding import JSON
 from holdfast.core.values import Item
 
-WORD = re.compile(r"\w+")
+WORD = re.compile(r"[^\W_]+")
 SPOKEN = ("text", "content", "output", "arguments", "summary", "thinking", "refusal", "parts")
 
 

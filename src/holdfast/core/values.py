@@ -22,9 +22,13 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exact(msgspec.Struct, frozen=True, gc=False):
-    """The thread must be at this version."""
+    """The thread must be at this version; with this hash, if one is given.
+
+    The hash tells a thread from another that was made under its id after it was deleted.
+    """
 
     version: int
+    hash: bytes | None = None
 
 
 class Anywhere(msgspec.Struct, frozen=True, gc=False):
@@ -193,10 +197,14 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Some threads, newest first, and the cursor of the next page if there is one."""
+    """Some threads, newest first, and the cursor of the next page if there is one.
+
+    ``broken`` names those among them that cannot be read, and what is wrong with each.
+    """
 
     threads: tuple[Summary, ...]
     next: str | None = None
+    broken: dict[str, str] = {}
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -308,7 +316,11 @@ Result: TypeAlias = Committed | Record | Job | None
 
 
 class ItemQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which items to read: the latest (``last``) or the earliest (``first``) between two places."""
+    """Which items to read: the latest (``last``) or the earliest (``first``) between two places.
+
+    ``whole`` asks for all that was ever appended, also what was ended since, without the summaries put in
+    its place.
+    """
 
     log: str = HISTORY
     at: int | None = None
@@ -316,6 +328,7 @@ class ItemQuery(msgspec.Struct, frozen=True, kw_only=True):
     first: int | None = None
     after: int | None = None
     before: int | None = None
+    whole: bool = False
 
 
 class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
     from holdfast.testing.faults import FailingStore
     from holdfast.testing.given import Opening
     from holdfast.testing.machine import store_machine
+    from holdfast.testing.scripted import ScriptedModel
 
-__all__ = ["Clock", "Damage", "FailingStore", "Opening", "StoreContract", "store_machine"]
+__all__ = ["Clock", "Damage", "FailingStore", "Opening", "ScriptedModel", "StoreContract", "store_machine"]
 
 _HOMES = {
     "Clock": "clock",
     "Damage": "damage",
     "FailingStore": "faults",
     "Opening": "given",
+    "ScriptedModel": "scripted",
     "StoreContract": "contract",
     "store_machine": "machine",
 }

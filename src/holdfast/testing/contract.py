@@ -16,6 +16,7 @@ only known marks says ``pytest_plugins = ["holdfast.testing.plugin"]`` in ``conf
 from holdfast.testing.contracts.appends import AppendContract
 from holdfast.testing.contracts.bad_input import BadInputContract
 from holdfast.testing.contracts.chain import ChainContract
+from holdfast.testing.contracts.compaction import CompactionContract
 from holdfast.testing.contracts.failures import FailureContract
 from holdfast.testing.contracts.forks import ForkContract
 from holdfast.testing.contracts.items import BrokenContract, TakingContract, WindowContract
@@ -39,6 +40,7 @@ class StoreContract(
     ForkContract,
     WindowContract,
     TakingContract,
+    CompactionContract,
     BrokenContract,
     PairingContract,
     IdempotencyContract,

@@ -10,6 +10,10 @@ class Damage(Protocol):
         """Put other bytes in the place of an item's body."""
         ...
 
+    async def spoil(self, thread: str) -> None:
+        """Make unreadable what a thread's head, and with it a list, says of its size."""
+        ...
+
     async def drop(self, thread: str, version: int) -> None:
         """Remove the row of a changeset."""
         ...

@@ -10,9 +10,17 @@ from holdfast.core.errors import ModelFailed
 from holdfast.runtime.models import Part, Reply, Request, Text, ToolCall, Usage
 
 T = TypeVar("T")
-Line: TypeAlias = str | Reply | BaseException | Callable[[Request], Any] | asyncio.Event
+Line: TypeAlias = (
+    str
+    | Reply
+    | BaseException
+    | asyncio.Event
+    | Sequence[str | BaseException | asyncio.Event]
+    | Callable[[Request], Any]
+)
 """What comes next: a text, a whole reply, an error to raise, a function of the request that gives any of
-these (or, for a typed answer, the value), or an event to wait for before the next line."""
+these (or, for a typed answer, the value), or an event to wait for before the next line. A list is one text
+in just these pieces, with events to wait for between them and an error where it breaks off."""
 
 
 class ScriptedModel:
@@ -27,15 +35,30 @@ class ScriptedModel:
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """The next line, its text in pieces."""
         said = await self._next(request)
-        reply = said if isinstance(said, Reply) else Reply(text=str(said), usage=_usage(request, str(said)))
-        for piece in _cut(reply.text, self._pieces):
-            yield Text(piece)
-        yield reply
+        reply = said if isinstance(said, Reply) else None
+        pieces = (
+            said if isinstance(said, list | tuple) else _cut(reply.text if reply else str(said), self._pieces)
+        )
+        text = ""
+        for piece in pieces:
+            if isinstance(piece, asyncio.Event):
+                await piece.wait()
+            elif isinstance(piece, BaseException):
+                raise piece
+            else:
+                text += piece
+                yield Text(piece)
+        yield reply or Reply(text=text, usage=_usage(request, text))
 
     async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
         """The next line, as a value of the type asked for."""
         said = await self._next(request)
-        return msgspec.convert(said, kind), _usage(request, str(said))
+        try:
+            return msgspec.convert(said, kind), _usage(request, str(said))
+        except msgspec.ValidationError as error:
+            problem = f"its answer is not what was asked for: {error}"
+            spent = msgspec.to_builtins(_usage(request, str(said)))
+            raise ModelFailed(model=self.name, problem=problem, retry=True, spent=spent) from error
 
     async def _next(self, request: Request) -> Any:
         self.requests.append(request)

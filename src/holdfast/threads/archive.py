@@ -18,7 +18,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ports import Store
 from holdfast.core.restoring import plan_restore
-from holdfast.core.rows import AskThreads, ChangesetRow, ItemRow, ThreadRow, ask
+from holdfast.core.rows import AskThreads, ChangesetRow, ItemRow, ThreadRow, Unreadable, ask
 from holdfast.core.values import Scope
 
 BATCH = 64
@@ -82,6 +82,8 @@ async def _every(store: Store, scope: Scope) -> AsyncIterator[ThreadRow]:
     before: tuple[int, str] | None = None
     while rows := await store.read(scope, ask(AskThreads(None, before, PAGE))):
         for row in rows:
+            if isinstance(row, Unreadable):
+                raise StoreDamaged(store=f"Thread {row.id!r}", problem=row.problem)
             yield row
         before = (rows[-1].created, rows[-1].id)
 

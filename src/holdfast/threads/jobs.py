@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core import jobs as rules
 from holdfast.core import planning
-from holdfast.core.checking import made_ready
+from holdfast.core.checking import check_lease, check_limit, made_ready
 from holdfast.core.errors import ClaimLost
 from holdfast.core.planning import Plan, Setting
 from holdfast.core.ports import Store
@@ -32,7 +32,7 @@ class Jobs:
 
     async def claim(self, kinds: Sequence[str], *, limit: int = 1, lease_ms: int = 30_000) -> list[Job]:
         """Jobs that are due, held for so long; nobody else gets them meanwhile."""
-        return await self._store.claim(self._scope, kinds, limit, lease_ms)
+        return await self._store.claim(self._scope, kinds, check_limit(limit), check_lease(lease_ms))
 
     async def extend(self, job: Job, *, lease_ms: int = 30_000) -> Job:
         """Hold a claimed job for longer.
@@ -42,7 +42,7 @@ class Jobs:
         """
 
         def longer(found: Job, now: int) -> Job:
-            return msgspec.structs.replace(found, until=now + lease_ms)
+            return msgspec.structs.replace(found, until=now + check_lease(lease_ms))
 
         return await self._move(job, longer)
 
@@ -65,7 +65,7 @@ class Jobs:
 
     async def list(self, *, status: str | None = None, limit: int = 100) -> list[Job]:
         """Jobs of a status, or all, by the time they are due."""
-        return await self._store.read(self._scope, ask(AskJobs(status, limit)))
+        return await self._store.read(self._scope, ask(AskJobs(status, check_limit(limit))))
 
     async def _move(self, job: Job, change: Move) -> Job:
         plan = await self._store.change(self._scope, lambda setting: _plan_move(job, change, setting))

@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core import pairing, places
-from holdfast.core.errors import InvalidArgument, TranscriptBroken, VersionConflict
+from holdfast.core.errors import InvalidArgument, LogFull, TranscriptBroken, VersionConflict
 from holdfast.core.values import (
     HISTORY,
     Changeset,
@@ -79,6 +79,9 @@ class Log:
     async def compact(self, summary: Sequence[Item], *, keep: int) -> Committed:
         """Put a summary in place of all visible items but the last few, in one changeset.
 
+        A call stays with its result, so more than ``keep`` may be kept. Where there is no room for the
+        summary, what is kept is appended anew behind it.
+
         Raises:
             InvalidArgument: There is nothing to compact.
             TranscriptBroken: A tool call among them is still open.
@@ -86,32 +89,54 @@ class Log:
         """
         head = await self._thread.head()
         items = await self._thread.items(at=head.version, log=self._name)
-        ended = items[: max(len(items) - keep, 0)]
-        if not ended or keep < 0:
-            raise InvalidArgument(
-                problem=f"Log {self._name!r} has {len(items)} items; there is nothing to compact."
-            )
-        still = next((item.call for item in ended if item.call in head.counters.open), None)
+        ended = self._ended(items, keep, head)
+        moved = [msgspec.structs.replace(item, log=self._name, place=0) for item in summary]
+        try:
+            change = self._squeezed(moved, items, ended, head)
+            return await self._thread.append(change, expect=Exact(head.version))
+        except LogFull:
+            change = self._renewed(moved, items, ended, head)
+            return await self._thread.append(change, expect=Exact(head.version))
+
+    def _ended(self, items: Window, keep: int, head: Head) -> int:
+        """How many of the visible items a compaction ends."""
+        count = max(len(items) - keep, 0) if keep >= 0 else 0
+        still = next((item.call for item in items[:count] if item.call in head.counters.open), None)
         if still is not None:
             raise TranscriptBroken(
                 thread=self._thread.id, call=still, problem="compaction would end an open call"
             )
-        broken = [entry for entry in items.broken if entry.place <= ended[-1].place]
+        count = pairing.parted(items.items, count)
+        if not count:
+            raise InvalidArgument(
+                problem=f"Log {self._name!r} has {len(items)} items; there is nothing to compact."
+            )
+        return count
+
+    def _squeezed(self, summary: Sequence[Item], items: Window, ended: int, head: Head) -> Changeset:
+        """A compaction whose summary stands right behind the last item that it ends."""
+        last = items[ended - 1].place
+        broken = [entry for entry in items.broken if entry.place <= last]
+        count = ended + len(broken)
+        cut = Cut(log=self._name, first=1, last=last, count=count, open=head.counters.open)
+        stands = places.between(last, len(summary), self._thread.id, self._name)
+        placed = (
+            msgspec.structs.replace(item, place=place) for item, place in zip(summary, stands, strict=True)
+        )
+        return Changeset(items=tuple(placed), cuts=(cut,), reason="Compact")
+
+    def _renewed(self, summary: Sequence[Item], items: Window, ended: int, head: Head) -> Changeset:
+        """A compaction that ends everything and appends the summary and what is kept."""
+        size = head.counters.logs[self._name]
+        kept = [msgspec.structs.replace(item, place=0) for item in items[ended:]]
         cut = Cut(
             log=self._name,
             first=1,
-            last=ended[-1].place,
-            count=len(ended) + len(broken),
-            open=head.counters.open,
+            last=places.at(size.end + 1) - 1,
+            count=size.length,
+            open=pairing.open_before(head.counters.open, kept),
         )
-        stands = places.between(ended[-1].place, len(summary), self._thread.id, self._name)
-        moved = tuple(
-            msgspec.structs.replace(item, log=self._name, place=place)
-            for item, place in zip(summary, stands, strict=True)
-        )
-        return await self._thread.append(
-            Changeset(items=moved, cuts=(cut,), reason="Compact"), expect=Exact(head.version)
-        )
+        return Changeset(items=(*summary, *kept), cuts=(cut,), reason="Compact")
 
     async def _cut(self, head: Head, change: Changeset) -> Committed | None:
         """The cut, committed; None if the thread has moved on meanwhile."""

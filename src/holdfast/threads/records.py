@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.core import planning
-from holdfast.core.checking import made_ready
+from holdfast.core.checking import check_query, made_ready
 from holdfast.core.errors import RecordNotFound
 from holdfast.core.ports import Store
 from holdfast.core.rows import AskRecord, AskRecords, ask
@@ -41,8 +41,12 @@ class Records:
         return found
 
     async def find(self, query: RecordQuery) -> Sequence[Record]:
-        """The records that a query finds, in order."""
-        return await self._store.read(self._scope, ask(AskRecords(query)))
+        """The records that a query finds, in order.
+
+        Raises:
+            InvalidArgument: A number in the query is out of range.
+        """
+        return await self._store.read(self._scope, ask(AskRecords(check_query(query))))
 
     async def drop(self, kind: str, id: str, *, expect: int | None = None) -> None:
         """Delete a record; one that is absent is fine unless a revision is expected."""

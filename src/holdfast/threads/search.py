@@ -1,6 +1,8 @@
 """Search by words: the index, brought up to date apart from appends, and the tail it does not hold yet."""
 
 from holdfast.core import reading
+from holdfast.core.checking import check_limit
+from holdfast.core.errors import StoreDamaged
 from holdfast.core.planning import Plan
 from holdfast.core.ports import Store
 from holdfast.core.rows import (
@@ -30,8 +32,8 @@ async def search_words(
 
     What the index does not hold yet is read as it is; if that is too much, the index comes first.
     """
-    wanted = tuple(dict.fromkeys(words(query)))
-    if not wanted:
+    wanted, limit = tuple(dict.fromkeys(words(query))), check_limit(limit)
+    if not wanted or not limit:
         return []
     if len(await store.read(scope, ask(AskPending(PENDING)))) == PENDING:
         await index_pending(store, scope)
@@ -78,14 +80,35 @@ def _texts(items: list[ItemRow]) -> list[Text]:
 
 
 def _search(wanted: tuple[str, ...], owner: str | None, limit: int) -> Asking[list[Found]]:
-    hits = yield from ask(AskWords(wanted, owner, limit * 2))
     tail = yield from _tail(wanted, owner)
+    asked = limit * 2
+    while True:  # the index holds ended items too, and they may be the best
+        hits = yield from ask(AskWords(wanted, owner, asked))
+        found = yield from _all_visible([*tail, *hits])
+        if len(found) >= limit or len(hits) < asked:
+            return sorted(found, key=lambda hit: -hit.score)[:limit]
+        asked *= 4
+
+
+def _all_visible(hits: list[Found]) -> Asking[list[Found]]:
+    """The hits that a reader of their threads would see, each once."""
+    rows: dict[str, ThreadRow | None] = {}
     found: dict[tuple[str, str, int], Found] = {}
-    for hit in [*tail, *hits]:
-        row = yield from ask(AskThread(hit.thread))
+    for hit in hits:
+        if hit.thread not in rows:
+            rows[hit.thread] = yield from _readable(hit.thread)
+        row = rows[hit.thread]
         if row is not None and (yield from _visible(row, hit)):
             found.setdefault((hit.thread, hit.log, hit.place), hit)
-    return sorted(found.values(), key=lambda hit: -hit.score)[:limit]
+    return list(found.values())
+
+
+def _readable(id: str) -> Asking[ThreadRow | None]:
+    """A thread that is there and not damaged."""
+    try:
+        return (yield from ask(AskThread(id)))
+    except StoreDamaged:
+        return None  # verify names it; a search passes over it
 
 
 def _visible(row: ThreadRow, hit: Found) -> Asking[bool]:

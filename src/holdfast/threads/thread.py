@@ -97,9 +97,13 @@ class Thread:
         before: int | None = None,
         at: int | None = None,
         log: str = HISTORY,
+        whole: bool = False,
     ) -> Window:
-        """Visible items, oldest first: all, or the last or first few, between two places, at a version."""
-        query = ItemQuery(log=log, at=at, last=last, first=first, after=after, before=before)
+        """Visible items, oldest first: all, or the last or first few, between two places, at a version.
+
+        ``whole`` gives all that was ever appended, also what was popped, cleared or compacted since.
+        """
+        query = ItemQuery(log=log, at=at, last=last, first=first, after=after, before=before, whole=whole)
         return await self._store.read(self._scope, _window(self.id, query))
 
     async def named(self, ids: Sequence[str]) -> list[Item]:

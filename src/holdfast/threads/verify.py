@@ -1,4 +1,6 @@
-"""Checking a thread: the chain, the versions, the counters, and that the log folds to the stored head."""
+"""Checking a thread: the chain, the versions, the counters, and that the log folds to all that is cached."""
+
+from bisect import bisect_left, bisect_right, insort
 
 import msgspec
 
@@ -7,8 +9,8 @@ from holdfast.core.encoding import encode
 from holdfast.core.errors import HoldfastError, StoreDamaged
 from holdfast.core.ops import Document
 from holdfast.core.ports import Store
-from holdfast.core.rows import Asking, AskItems, ChangesetRow, ItemRow, ThreadRow, ask
-from holdfast.core.stored import item_of
+from holdfast.core.rows import AskAnchor, Asking, AskItems, ChangesetRow, ItemRow, ThreadRow, ask
+from holdfast.core.stored import envelope_of, item_of
 from holdfast.core.values import Broken, ItemQuery, LogSize, Scope
 
 BATCH = 256
@@ -36,13 +38,17 @@ class _Walk(msgspec.Struct):
     hash: bytes
     version: int = 0
     state: Document | None = msgspec.field(default_factory=dict)
+    visible: dict[str, list[int]] = msgspec.field(default_factory=dict)
     problems: list[str] = msgspec.field(default_factory=list)
     erased: list[str] = msgspec.field(default_factory=list)
 
 
 async def verify_thread(store: Store, scope: Scope, id: str) -> Verdict:
     """Check one thread from its first changeset to its head."""
-    row = await store.read(scope, reading.read_thread(id))
+    try:
+        row = await store.read(scope, reading.read_thread(id))
+    except StoreDamaged as error:
+        return Verdict(thread=id, version=0, hash="", problems=(f"its row cannot be read: {error}",))
     walk = _Walk(hash=chain.start_of(chain.segments_of(row)[0], None, b""))
     try:
         await _walked(store, scope, row, walk)
@@ -64,12 +70,15 @@ async def _walked(store: Store, scope: Scope, row: ThreadRow, walk: _Walk) -> No
         if not rows:
             walk.problems.append(f"versions {walk.version + 1} to {row.version} are missing")
             break
-        _check(walk, row, rows)
+        cached = await store.read(scope, _anchors(row, walk.version, rows[-1][0].version))
+        _check(walk, row, rows, cached)
     await _check_head(store, scope, row, walk)
 
 
-def _check(walk: _Walk, row: ThreadRow, rows: list[tuple[ChangesetRow, list[ItemRow]]]) -> None:
-    """Take some changesets into account."""
+def _check(
+    walk: _Walk, row: ThreadRow, rows: list[tuple[ChangesetRow, list[ItemRow]]], cached: dict[int, bytes]
+) -> None:
+    """Take some changesets into account, and the states cached among them."""
     walk.hash, problems = reading.check_log(row, rows, walk.hash, walk.version)
     walk.problems += problems
     walk.version = rows[-1][0].version
@@ -79,6 +88,20 @@ def _check(walk: _Walk, row: ThreadRow, rows: list[tuple[ChangesetRow, list[Item
         for item in items:
             _check_item(walk, change, item)
         walk.state = _folded(walk, change)
+        state = cached.get(change.version)
+        if state is not None and walk.state is not None and state != encode(walk.state):
+            walk.problems.append(f"the state cached at version {change.version} is not what the log folds to")
+        if not walk.problems:
+            _show(walk, change, items)
+
+
+def _show(walk: _Walk, change: ChangesetRow, items: list[ItemRow]) -> None:
+    """What is visible after a changeset: its cuts come first, then its items."""
+    for cut in envelope_of(change).cuts:
+        there = walk.visible.get(cut.log, [])
+        del there[bisect_left(there, cut.first) : bisect_right(there, cut.last)]
+    for item in items:
+        insort(walk.visible.setdefault(item.log, []), item.place)
 
 
 def _check_item(walk: _Walk, change: ChangesetRow, item: ItemRow) -> None:
@@ -112,9 +135,13 @@ async def _check_head(store: Store, scope: Scope, row: ThreadRow, walk: _Walk) -
     if walk.state is not None and encode(head.state) != encode(walk.state):
         walk.problems.append("the stored state is not what the log folds to")
     for log, size in head.counters.logs.items():
-        length, beyond = await store.read(scope, _counted(row, log, size))
-        if length != size.length:
-            walk.problems.append(f"log {log!r} has {length} visible items, but the head says {size.length}")
+        shown, beyond = await store.read(scope, _shown(row, log, size))
+        if len(shown) != size.length:
+            walk.problems.append(
+                f"log {log!r} has {len(shown)} visible items, but the head says {size.length}"
+            )
+        elif shown != walk.visible.get(log, []):
+            walk.problems.append(f"log {log!r} shows other items than its changesets left")
         if beyond:
             walk.problems.append(f"log {log!r} goes on after the last changeset, so one is missing")
 
@@ -127,9 +154,22 @@ def _end_hash(row: ThreadRow, walk: _Walk) -> bytes:
     return walk.hash
 
 
-def _counted(row: ThreadRow, log: str, size: LogSize) -> Asking[tuple[int, bool]]:
-    """How many items of a log are visible, and whether it goes on after its end."""
+def _anchors(row: ThreadRow, after: int, upto: int) -> Asking[dict[int, bytes]]:
+    """The states cached at some versions."""
+    found: dict[int, bytes] = {}
+    for segment, start, end in reading.spans(row, upto):
+        at = end
+        while at > max(start, after):
+            anchor = yield from ask(AskAnchor(segment.key, at))
+            if anchor is None or anchor[0] <= max(start, after):
+                break
+            found[anchor[0]], at = anchor[1], anchor[0] - 1
+    return found
+
+
+def _shown(row: ThreadRow, log: str, size: LogSize) -> Asking[tuple[list[int], bool]]:
+    """Where the visible items of a log stand, and whether it goes on after its end."""
     window = yield from reading.read_window(row, ItemQuery(log=log))
     end, last = places.at(size.end + 1) - 1, reading.END_OF_LOG
     beyond = yield from ask(AskItems(row.key, log, end, last, last, 1, backwards=False))
-    return len(window) + len(window.broken), bool(beyond)
+    return sorted(entry.place for entry in [*window, *window.broken]), bool(beyond)

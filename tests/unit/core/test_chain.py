@@ -11,6 +11,7 @@ from holdfast.core import chain
 from holdfast.core.rows import ChangesetRow, ItemRow, Segment
 from holdfast.core.values import Counters
 
+pytestmark = pytest.mark.promise("B-06")
 PREVIOUS = bytes(32)
 CHANGE = ChangesetRow(
     version=3,

@@ -86,7 +86,12 @@ async def _compact(model: Naive, keep: int, count: int) -> None:
         return
     ended = model.now()[: len(model.now()) - keep]
     kept = model.now()[len(ended) :]
-    model.moved([*((ended[-1][0] + 1 + n, text) for n, text in enumerate(texts)), *kept])
+    squeezed = [*((ended[-1][0] + 1 + n, text) for n, text in enumerate(texts)), *kept]
+    if (await model.thread.items(first=1))[0].place == squeezed[0][0]:
+        model.moved(squeezed)
+    else:  # there was no room: all of it stands at the end
+        renewed = enumerate([*texts, *(text for _, text in kept)], start=model.ends[-1] + 1)
+        model.moved([(places.at(n), text) for n, text in renewed], count + len(kept))
 
 
 async def _insert(model: Naive, number: int, offset: int) -> None:

@@ -76,6 +76,7 @@ async def test_export_import_export_is_the_same_to_the_byte(store: MemoryStore) 
     assert await exported(other) == lines
 
 
+@pytest.mark.promise("S-07")
 async def test_an_imported_thread_is_the_same_at_every_version(store: MemoryStore) -> None:
     db, other = await a_family(store), MemoryStore()
     await imported(await exported(store), other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.checking import all_ready
-from holdfast.core.errors import InvalidArgument, InvalidId, LogFull, StoreClosed
+from holdfast.core.errors import InvalidArgument, InvalidId, StoreClosed
 from holdfast.core.items import user
 from holdfast.core.values import Changeset, Drop, Finish, Item, Limits, Put, Record, Require, Scope
 from holdfast.stores.memory import MemoryStore
@@ -50,14 +50,7 @@ def test_one_commit_writes_a_thing_once(twice: Put | Drop | Require | Finish) ->
         all_ready([twice, twice], Limits())
 
 
-async def test_a_log_without_room_says_so() -> None:
-    thread = await Database(MemoryStore()).create("t")
-    await thread.append(items=[user("one"), user("two")])
-
-    with pytest.raises(LogFull):
-        await thread.log().compact([user("s")] * 256, keep=1)
-
-
+@pytest.mark.promise("S-05")
 async def test_a_summary_moves_into_the_log_that_is_compacted() -> None:
     thread = await Database(MemoryStore()).create("t")
     await thread.append(items=[Item(body={"content": n}, log="notes") for n in range(3)])
@@ -78,3 +71,17 @@ async def test_a_whole_changeset_or_its_parts_come_to_the_same() -> None:
 
 def test_threads_and_databases_can_be_shown() -> None:
     assert repr(Database(MemoryStore(), Scope()).thread("t")) == "Thread('t')"
+
+
+@pytest.mark.promise("S-08")
+async def test_only_the_database_that_opened_a_store_closes_it() -> None:
+    store = MemoryStore()
+    owner = Database(store, owned=True)
+    await owner.create("t")
+    await owner.scope(tenant="default").close()
+    before = await Database(store).thread("t").head()
+    await owner.close()
+
+    assert before.version == 0
+    with pytest.raises(StoreClosed):
+        await Database(store).thread("t").head()

@@ -28,6 +28,7 @@ from holdfast.core.rows import (
     ItemRow,
     KeyRow,
     ThreadRow,
+    Unreadable,
 )
 from holdfast.core.text import words
 from holdfast.core.values import Found, Job, Record, Scope
@@ -43,7 +44,7 @@ def _thread(tenant: Tenant, scope: Scope, question: AskThread) -> ThreadRow | No
     key = tenant.ids.get(question.id)
     if key is None or scope.user not in (None, tenant.rows[key].thread.owner):
         return None
-    return tenant.rows[key].thread
+    return tenant.rows[key].read()
 
 
 def _anchor(tenant: Tenant, scope: Scope, question: AskAnchor) -> tuple[int, bytes] | None:
@@ -86,14 +87,14 @@ def _key(tenant: Tenant, scope: Scope, question: AskKey) -> KeyRow | None:
     return tenant.rows[question.key].keys.get(question.name)
 
 
-def _threads(tenant: Tenant, scope: Scope, question: AskThreads) -> list[ThreadRow]:
-    rows = [tenant.rows[key].thread for key in tenant.ids.values()]
+def _threads(tenant: Tenant, scope: Scope, question: AskThreads) -> list[ThreadRow | Unreadable]:
+    rows = [tenant.rows[key] for key in tenant.ids.values()]
     mine = [
-        row
+        row.listed()
         for row in rows
-        if scope.user in (None, row.owner)
-        and question.owner in (None, row.owner)
-        and (question.before is None or (row.created, row.id) < question.before)
+        if scope.user in (None, row.thread.owner)
+        and question.owner in (None, row.thread.owner)
+        and (question.before is None or (row.thread.created, row.thread.id) < question.before)
     ]
     return sorted(mine, key=lambda row: (row.created, row.id), reverse=True)[: question.limit]
 
@@ -144,8 +145,9 @@ def _due(tenant: Tenant, scope: Scope, question: AskDue) -> list[Job]:
 
 def _pending(tenant: Tenant, scope: Scope, question: AskPending) -> list[tuple[ThreadRow, int]]:
     rows = [tenant.rows[key] for key in tenant.ids.values()]
-    late = [(r.thread, r.indexed) for r in rows if r.indexed < r.thread.version]
-    return [(row, at) for row, at in late if scope.user in (None, row.owner)][: question.limit]
+    late = [r for r in rows if r.indexed < r.thread.version and scope.user in (None, r.thread.owner)]
+    listed = [(r.listed(), r.indexed) for r in late[: question.limit]]
+    return [(row, indexed) for row, indexed in listed if isinstance(row, ThreadRow)]
 
 
 def _words(tenant: Tenant, scope: Scope, question: AskWords) -> list[Found]:

@@ -126,7 +126,7 @@ def _add_thread(tenant: Tenant, effect: AddThread) -> None:
 
 def _advance(tenant: Tenant, effect: Advance) -> None:
     rows = tenant.rows[effect.before.key]
-    rows.thread = effect.after
+    rows.move(effect.after)
     rows.write(effect)
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from holdfast.core.encoding import decoder
+from holdfast.core.errors import StoreDamaged
 from holdfast.core.rows import (
     Advance,
     ChangesetRow,
@@ -13,15 +15,18 @@ from holdfast.core.rows import (
     KeyRow,
     Text,
     ThreadRow,
+    Unreadable,
 )
-from holdfast.core.values import Job, Record
+from holdfast.core.values import Counters, Job, Record
+
+_decode_counters = decoder(Counters)
 
 
 class Rows:
     """The rows of one thread key. Bodies are bytes, so nothing is shared with a caller."""
 
     def __init__(self, thread: ThreadRow) -> None:
-        self.thread = thread
+        self.move(thread)
         self.deleted = False
         self.changesets: dict[int, ChangesetRow] = {}
         self.items: dict[tuple[str, int], ItemRow] = {}
@@ -31,6 +36,26 @@ class Rows:
         self.keys: dict[str, KeyRow] = {}
         self.texts: list[Text] = []
         self.indexed = 0
+
+    def move(self, thread: ThreadRow) -> None:
+        """Take over the thread's row."""
+        self.thread = thread
+        self.counters = msgspec.json.encode(thread.counters)
+
+    def read(self) -> ThreadRow:
+        """The thread's row.
+
+        Raises:
+            StoreDamaged: It is not what was written.
+        """
+        return msgspec.structs.replace(self.thread, counters=_decode_counters(self.counters))
+
+    def listed(self) -> ThreadRow | Unreadable:
+        """The thread's row in a list, where one that is damaged hides no other."""
+        try:
+            return self.read()
+        except StoreDamaged as error:
+            return Unreadable(id=self.thread.id, created=self.thread.created, problem=error.problem)
 
     def write(self, step: Advance) -> None:
         """Add the rows of one changeset."""

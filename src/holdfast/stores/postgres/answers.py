@@ -8,7 +8,8 @@ from uuid import UUID
 import msgspec
 from psycopg.types.numeric import Int8
 
-from holdfast.core.encoding import decode
+from holdfast.core.encoding import decode, decoder
+from holdfast.core.errors import StoreDamaged
 from holdfast.core.rows import (
     Ask,
     AskAnchor,
@@ -31,6 +32,7 @@ from holdfast.core.rows import (
     KeyRow,
     Segment,
     ThreadRow,
+    Unreadable,
 )
 from holdfast.core.values import Counters, Found, Job, Record
 from holdfast.stores.postgres.arrays import Texts
@@ -50,9 +52,9 @@ class _StoredSegment(msgspec.Struct, frozen=True, array_like=True):
     created: int
 
 
-_counters = msgspec.json.Decoder(Counters)
-_segments = msgspec.json.Decoder(tuple[_StoredSegment, ...])
-_about = msgspec.json.Decoder(tuple[str | None, tuple[str, ...]])
+_counters = decoder(Counters)
+_segments = decoder(tuple[_StoredSegment, ...])
+_about = decoder(tuple[str | None, tuple[str, ...]])
 
 
 def word(folded: str) -> str:
@@ -67,7 +69,7 @@ def word(folded: str) -> str:
 def thread_row(row: Row) -> ThreadRow:
     """A thread."""
     key, id, owner, created, updated, version, hash, counters, segments, parent_key, about = row
-    title, labels = _about.decode(about) if about is not None else (None, ())
+    title, labels = _about(about) if about is not None else (None, ())
     return ThreadRow(
         key=key,
         id=id,
@@ -76,14 +78,27 @@ def thread_row(row: Row) -> ThreadRow:
         updated=updated,
         version=version,
         hash=hash,
-        counters=_counters.decode(counters),
-        segments=tuple(Segment(s.key, s.upto, s.id, s.owner, s.created) for s in _segments.decode(segments))
+        counters=_counters(counters),
+        segments=tuple(Segment(s.key, s.upto, s.id, s.owner, s.created) for s in _segments(segments))
         if segments is not None
         else (),
         parent_key=parent_key,
         title=title,
         labels=labels,
     )
+
+
+def _listed(row: Row) -> ThreadRow | Unreadable:
+    """A thread in a list, whose row may be damaged."""
+    try:
+        return thread_row(row)
+    except StoreDamaged as error:
+        return Unreadable(id=row[1], created=row[3], problem=error.problem)
+
+
+def _late(rows: Sequence[Row]) -> list[tuple[ThreadRow, int]]:
+    late = [(_listed(row[:-1]), row[-1]) for row in rows]
+    return [(row, indexed) for row, indexed in late if isinstance(row, ThreadRow)]
 
 
 def _changeset_row(row: Row) -> ChangesetRow:
@@ -95,7 +110,7 @@ def _changeset_row(row: Row) -> ChangesetRow:
         content=content,
         salt=salt,
         hash=hash,
-        counters=_counters.decode(counters),
+        counters=_counters(counters),
         erased=erased,
     )
 
@@ -222,12 +237,8 @@ _queries: dict[type, tuple[str, _Make, _Read]] = {
     AskJob: ("job", lambda question: (question.id,), _one(job_of)),
     AskRecords: ("records", _records, _many(_record)),
     AskJobs: ("jobs", lambda question: (question.status, Int8(question.limit)), _many(job_of)),
-    AskThreads: ("threads", _threads, _many(thread_row)),
-    AskPending: (
-        "pending",
-        lambda question: (Int8(question.limit),),
-        _many(lambda row: (thread_row(row[:-1]), row[-1])),
-    ),
+    AskThreads: ("threads", _threads, _many(_listed)),
+    AskPending: ("pending", lambda question: (Int8(question.limit),), _late),
     AskWords: ("words", _words, _many(_found)),
 }
 

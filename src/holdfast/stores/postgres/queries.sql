@@ -40,16 +40,16 @@ FROM holdfast.key(%b::text, %b::text, %b::uuid, %b::text)
 SELECT kind, id, body, owner, tags, sort, revision
 FROM holdfast.record(%b::text, %b::text, %b::text, %b::text)
 
--- name: job
-SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
-FROM holdfast.job(%b::text, %b::text, %b::text)
-
 -- name: records
 SELECT kind, id, body, owner, tags, sort, revision
 FROM holdfast.records(
     %b::text, %b::text, %b::text, %b::text[], %b::text, %b::bigint, %b::bigint, %b::bigint, %b::text,
     %b::boolean, %b::bigint
 )
+
+-- name: job
+SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
+FROM holdfast.job(%b::text, %b::text, %b::text)
 
 -- name: jobs
 SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
@@ -141,16 +141,16 @@ SELECT holdfast.held(holdfast.add_job(
     %b::text, %b::bigint, %b::bytea, %b::bytea
 ), %b::boolean, 'add_job')
 
--- name: end_job
-SELECT holdfast.held(holdfast.end_job(
-    %b::text, %b::text, %b::text, %b::text
-), %b::boolean, 'end_job')
-
 -- name: move_job
 SELECT holdfast.held(holdfast.move_job(
     %b::text, %b::text, %b::text, %b::text, %b::text, %b::text, %b::text, %b::bigint, %b::bigint, %b::bigint,
     %b::text, %b::text, %b::bigint, %b::bytea, %b::bytea
 ), %b::boolean, 'move_job')
+
+-- name: end_job
+SELECT holdfast.held(holdfast.end_job(
+    %b::text, %b::text, %b::text, %b::text
+), %b::boolean, 'end_job')
 
 -- name: index
 SELECT holdfast.held(holdfast.index(

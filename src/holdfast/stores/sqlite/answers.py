@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import apsw
 
 from holdfast.core.encoding import decode, decoder, encode
+from holdfast.core.errors import StoreDamaged
 from holdfast.core.rows import (
     Ask,
     AskAnchor,
@@ -29,6 +30,7 @@ from holdfast.core.rows import (
     KeyRow,
     Segment,
     ThreadRow,
+    Unreadable,
 )
 from holdfast.core.values import Counters, Found, Job, Record, Scope
 from holdfast.stores.sqlite.connection import QUERIES, rows_of
@@ -37,7 +39,7 @@ from holdfast.stores.sqlite.logs import LogKeys
 _counters = decoder(Counters)
 _segments = decoder(tuple[Segment, ...])
 _labels = decoder(tuple[str, ...])
-FIRST, LAST = -(1 << 62), 1 << 62
+FIRST, LAST = -(1 << 63), (1 << 63) - 1
 
 
 class Answers:
@@ -129,12 +131,14 @@ class Answers:
 
     def _records(self, question: AskRecords) -> list[Record]:
         query = question.query
+        if query.until == FIRST:
+            return []
         after = query.after or (None if query.newest else FIRST, None if query.newest else "")
         values = {
             "kind": query.kind,
             "owner": query.owner,
             "since": FIRST if query.since is None else query.since,
-            "until": LAST if query.until is None else query.until,
+            "upto": LAST if query.until is None else query.until - 1,
             "after_sort": after[0],
             "after_id": after[1],
             "limit": query.limit,
@@ -158,16 +162,17 @@ class Answers:
             job_of(row) for row in self._rows("due_jobs", kinds=kinds, now=question.now, limit=question.limit)
         ]
 
-    def _threads(self, question: AskThreads) -> list[ThreadRow]:
+    def _threads(self, question: AskThreads) -> list[ThreadRow | Unreadable]:
         created, id = question.before or (LAST, "")
         values = {"before_created": created, "before_id": id, "limit": question.limit}
         owner = question.owner if question.owner is not None else self._scope["user"]
         if owner is not None:
-            return [thread_row(row) for row in self._rows("threads_owned", owner=owner, **values)]
-        return [thread_row(row) for row in self._rows("threads", **values)]
+            return [_listed(row) for row in self._rows("threads_owned", owner=owner, **values)]
+        return [_listed(row) for row in self._rows("threads", **values)]
 
     def _pending(self, question: AskPending) -> list[tuple[ThreadRow, int]]:
-        return [(thread_row(row[:-1]), row[-1]) for row in self._rows("pending", limit=question.limit)]
+        late = [(_listed(row[:-1]), row[-1]) for row in self._rows("pending", limit=question.limit)]
+        return [(row, indexed) for row, indexed in late if isinstance(row, ThreadRow)]
 
     def _words(self, question: AskWords) -> list[Found]:
         terms = " AND ".join(f'words : "{word}"' for word in question.words)
@@ -219,6 +224,14 @@ def thread_row(row: Sequence[Any]) -> ThreadRow:
         title=title,
         labels=_labels(labels),
     )
+
+
+def _listed(row: Sequence[Any]) -> ThreadRow | Unreadable:
+    """A thread in a list, whose row may be damaged."""
+    try:
+        return thread_row(row)
+    except StoreDamaged as error:
+        return Unreadable(id=row[1], created=row[3], problem=error.problem)
 
 
 def record_of(row: tuple[Any, ...]) -> Record:

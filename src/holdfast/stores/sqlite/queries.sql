@@ -83,7 +83,7 @@ SELECT kind, id, owner, sort, revision, tags, body
 FROM records
 WHERE tenant = :tenant AND kind = :kind AND (:user IS NULL OR owner = :user)
     AND (:owner IS NULL OR owner = :owner)
-    AND sort >= :since AND sort < :until AND (sort, id) > (:after_sort, :after_id)
+    AND sort >= :since AND sort <= :upto AND (sort, id) > (:after_sort, :after_id)
 ORDER BY sort, id
 LIMIT :limit;
 
@@ -92,7 +92,7 @@ SELECT kind, id, owner, sort, revision, tags, body
 FROM records
 WHERE tenant = :tenant AND kind = :kind AND (:user IS NULL OR owner = :user)
     AND (:owner IS NULL OR owner = :owner)
-    AND sort >= :since AND sort < :until AND (:after_id IS NULL OR (sort, id) < (:after_sort, :after_id))
+    AND sort >= :since AND sort <= :upto AND (:after_id IS NULL OR (sort, id) < (:after_sort, :after_id))
 ORDER BY sort DESC, id DESC
 LIMIT :limit;
 
@@ -102,7 +102,7 @@ FROM tags
 JOIN records USING (tenant, kind, id)
 WHERE tenant = :tenant AND kind = :kind AND tags.tag = :tag AND (:user IS NULL OR owner = :user)
     AND (:owner IS NULL OR owner = :owner)
-    AND tags.sort >= :since AND tags.sort < :until AND (tags.sort, tags.id) > (:after_sort, :after_id)
+    AND tags.sort >= :since AND tags.sort <= :upto AND (tags.sort, tags.id) > (:after_sort, :after_id)
     AND NOT EXISTS (
         SELECT 1 FROM json_each(:others) AS other
         WHERE NOT EXISTS (
@@ -120,7 +120,7 @@ FROM tags
 JOIN records USING (tenant, kind, id)
 WHERE tenant = :tenant AND kind = :kind AND tags.tag = :tag AND (:user IS NULL OR owner = :user)
     AND (:owner IS NULL OR owner = :owner)
-    AND tags.sort >= :since AND tags.sort < :until
+    AND tags.sort >= :since AND tags.sort <= :upto
     AND (:after_id IS NULL OR (tags.sort, tags.id) < (:after_sort, :after_id))
     AND NOT EXISTS (
         SELECT 1 FROM json_each(:others) AS other
@@ -219,8 +219,8 @@ SELECT key
 FROM logs
 WHERE thread = :key AND name = :name;
 
--- name: new_thread_key
-SELECT seq + 1
+-- name: last_thread_key
+SELECT seq
 FROM sqlite_sequence
 WHERE name = 'threads';
 

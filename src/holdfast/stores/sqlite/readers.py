@@ -5,12 +5,13 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import apsw
 
-from holdfast.core.errors import StoreClosed
+from holdfast.core.errors import InvalidArgument, StoreClosed
 from holdfast.stores.sqlite.errors import ours
 
 T = TypeVar("T")
@@ -132,7 +133,9 @@ class _Reader:
                 job.result = job.work(connection)
             if isinstance(job.error, apsw.Error):
                 job.error = ours(job.error, self._store)
-            if not job.loop.is_closed():
+            elif isinstance(job.error, UnicodeEncodeError | OverflowError):
+                job.error = InvalidArgument(problem=f"SQLite cannot look for this: {job.error}.")
+            with suppress(RuntimeError):  # the loop was closed, so nobody waits there any more
                 job.loop.call_soon_threadsafe(job.deliver, self)
         if connection is not None:
             connection.close()

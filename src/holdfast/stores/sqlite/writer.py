@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 import apsw
 
-from holdfast.core.errors import HoldfastError, StorageError, StoreClosed
+from holdfast.core.errors import HoldfastError, InvalidArgument, StorageError, StoreClosed
 from holdfast.core.heads import Heads
 from holdfast.core.owners import obstacle
 from holdfast.core.planning import Known, Plan, Setting
@@ -60,6 +60,7 @@ class Writer:
         self._heads = Heads()
         self._logs = LogKeys()
         self._new: dict[tuple[str, str], Known | None] = {}
+        self._last_key = 0
         self._pages = 0
         self._closed = False
         self._opened: Exception | None = None
@@ -150,15 +151,19 @@ class Writer:
         for request, outcome in zip(group, outcomes, strict=True):
             by_loop.setdefault(request.loop, []).append((request, outcome))
         for loop, answers in by_loop.items():
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # the loop was closed, so nobody waits there any more
                 loop.call_soon_threadsafe(_deliver, answers)
 
     def _commit_group(self, group: Sequence[Request]) -> list[Outcome]:
         """One transaction for all; if it fails as a whole, each on its own."""
+        failure: HoldfastError
         try:
             return self._transaction(group)
         except apsw.Error as error:
             failure = ours(error, self._store)
+            failure.__cause__ = error
+        except (OverflowError, ValueError, TypeError) as error:  # it must not end the writer
+            failure = InvalidArgument(problem=f"SQLite cannot store this: {error}.")
             failure.__cause__ = error
         if len(group) == 1:
             return [failure]
@@ -245,8 +250,10 @@ class Writer:
         )
 
     def _new_key(self) -> int:
-        rows = rows_of(self._connection, QUERIES["new_thread_key"], ())
-        return int(rows[0][0]) if rows else 1
+        """A key that no thread ever had, nor any other that is planned but not yet written."""
+        rows = rows_of(self._connection, QUERIES["last_thread_key"], ())
+        self._last_key = max(self._last_key, int(rows[0][0]) if rows else 0) + 1
+        return self._last_key
 
 
 class _Caught:

@@ -177,6 +177,13 @@ VALUE_USES: Final[dict[str, Use]] = {
 WRONG: Final[Any] = 1.5
 """What belongs nowhere here."""
 
+
+async def _leased(db: Database, lease_ms: int) -> object:
+    await db.jobs.enqueue(Job(id="leased", kind="leased"))
+    (job,) = await db.jobs.claim(["leased"])
+    return await db.jobs.extend(job, lease_ms=lease_ms)
+
+
 NONSENSE: Final[dict[str, Callable[[Any], Awaitable[object]]]] = {
     "a cut beyond the end": lambda db: db.thread("thread").append(
         Changeset(cuts=(Cut(first=1, last=10**9, count=0),))
@@ -208,6 +215,14 @@ NONSENSE: Final[dict[str, Callable[[Any], Awaitable[object]]]] = {
     ),
     "an order beyond 64 bits": lambda db: db.records.put(Record(kind="k", id="r", body=1, sort=2**70)),
     "a time beyond 64 bits": lambda db: db.jobs.enqueue(Job(id="j", kind="k", due=2**70)),
+    "a bound beyond 64 bits": lambda db: db.records.find(RecordQuery(kind="k", since=2**70)),
+    "a lease beyond 64 bits": lambda db: _leased(db, 2**70),
+    "fewer than no threads": lambda db: db.threads(limit=-1),
+    "fewer than no records": lambda db: db.records.find(RecordQuery(kind="k", limit=-1)),
+    "fewer than no jobs": lambda db: db.jobs.list(limit=-1),
+    "fewer than no claims": lambda db: db.jobs.claim(["k"], limit=-1),
+    "fewer than no changesets": lambda db: db.thread("thread").changesets(limit=-1),
+    "fewer than no hits": lambda db: db.search("word", limit=-1),
 }
 
 

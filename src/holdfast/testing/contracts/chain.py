@@ -4,9 +4,10 @@
 
 import pytest
 
-from holdfast.core import making
+from holdfast.core import making, reading
 from holdfast.core.items import user
-from holdfast.core.values import Changeset
+from holdfast.core.ports import Store
+from holdfast.core.values import Changeset, Scope
 from holdfast.testing.clock import Clock
 from holdfast.testing.contracts.travel import written
 from holdfast.testing.damage import Damage
@@ -124,6 +125,17 @@ class ChainContract(Given):
 
         assert not (await fork.verify()).ok
         assert (await early.verify()).ok
+
+    @pytest.mark.promise("B-06")
+    async def test_the_same_words_have_salts_of_their_own(self, store: Store, thread: Thread) -> None:
+        for _ in range(3):
+            await thread.append(items=[user("yes"), user("yes")], patches=[making.set(["n"], 1)])
+        row = await store.read(Scope(), reading.read_thread("thread"))
+        log = await store.read(Scope(), reading.read_log(row, 0, None, 10))
+
+        salts = [change.salt for change, _ in log] + [item.salt for _, items in log for item in items]
+        assert {len(salt or b"") for salt in salts} == {16}
+        assert len(set(salts)) == 9
 
     @pytest.mark.promise("B-06")
     async def test_two_threads_with_the_same_words_have_different_hashes(self, thread: Thread) -> None:

@@ -5,10 +5,10 @@
 import pytest
 
 from holdfast.core import making
-from holdfast.core.errors import ThreadExists, ThreadNotFound, VersionNotFound
+from holdfast.core.errors import ThreadExists, ThreadNotFound, VersionConflict, VersionNotFound
 from holdfast.core.items import user
 from holdfast.core.ops import apply, diff
-from holdfast.core.values import Parent
+from holdfast.core.values import Exact, Parent
 from holdfast.testing.clock import Clock
 from holdfast.testing.contracts.reading import canonical, everything, replayed, said
 from holdfast.testing.given import Given, Opening
@@ -214,6 +214,28 @@ class ForkContract(Given):
         with pytest.raises(ThreadNotFound):
             await thread.append(items=[user("late")])
         assert (await db.threads()).threads == ()
+
+    @pytest.mark.promise("T-02")
+    async def test_a_thread_that_has_moved_on_is_not_deleted(self, thread: Thread) -> None:
+        await turns(thread, "a", 2)
+
+        with pytest.raises(VersionConflict):
+            await thread.delete(expect=Exact(1))
+        assert said(await thread.items()) == ["a0", "a1"]
+        await thread.delete(expect=Exact(2))
+
+    @pytest.mark.promise("T-01")
+    async def test_a_hash_tells_a_thread_from_another_of_its_id(self, db: Database, thread: Thread) -> None:
+        await turns(thread, "a", 1)
+        head = await thread.head()
+        await thread.delete()
+        await turns(await db.create("thread"), "b", 1)
+
+        with pytest.raises(VersionConflict):
+            await thread.append(items=[user("late")], expect=Exact(head.version, head.hash))
+        with pytest.raises(VersionConflict):
+            await thread.delete(expect=Exact(head.version, head.hash))
+        assert said(await thread.items()) == ["b0"]
 
     @pytest.mark.promise("B-03")
     async def test_forks_are_whole_when_the_store_is_opened_again(

@@ -4,7 +4,7 @@
 
 import pytest
 
-from holdfast.core.errors import InvalidArgument, InvalidValue, LogFull
+from holdfast.core.errors import InvalidArgument, InvalidValue, LogFull, StoreDamaged
 from holdfast.core.items import user
 from holdfast.core.values import Absent, Item
 from holdfast.testing.clock import Clock
@@ -98,7 +98,8 @@ class WindowContract(Given):
         body = {"role": "user", "content": "Hi"}
         await thread.append(items=[Item(body=body, format="openai.responses")])
 
-        assert (await thread.items())[0].body == body
+        (item,) = await thread.items()
+        assert (item.body, item.id, item.call, item.run) == (body, None, None, None)
 
     @pytest.mark.promise("S-01")
     async def test_items_are_found_by_their_ids_however_old(self, thread: Thread) -> None:
@@ -350,3 +351,43 @@ class BrokenContract(Given):
 
         assert said(await thread.items()) == ["a", "c"]
         assert [said(change.items) for change in await thread.changesets()] == [["a"], ["c"]]
+
+    @pytest.mark.promise("S-06")
+    async def test_a_corrupt_thread_hides_no_other_in_a_list(
+        self, db: Database, damage: Damage | None
+    ) -> None:
+        for id in ("a", "b", "c"):
+            await (await db.create(id)).append(items=[user("word")])
+        await self.damaging(damage).spoil("b")
+        page = await db.threads()
+        pages = [await db.threads(limit=1)]
+        while (cursor := pages[-1].next) is not None:
+            pages.append(await db.threads(limit=1, after=cursor))
+
+        assert ({summary.id for summary in page.threads}, list(page.broken)) == ({"a", "c"}, ["b"])
+        assert sum(len(one.threads) for one in pages) == 2
+        assert [id for one in pages for id in one.broken] == ["b"]
+
+    @pytest.mark.promise("S-06", "B-06")
+    async def test_a_corrupt_thread_is_named_by_its_reader(self, db: Database, damage: Damage | None) -> None:
+        thread = await db.create("b")
+        await thread.append(items=[user("word")])
+        await self.damaging(damage).spoil("b")
+
+        with pytest.raises(StoreDamaged):
+            await thread.head()
+        assert not (await thread.verify()).ok
+
+    @pytest.mark.promise("S-06")
+    @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "tail"])
+    async def test_a_corrupt_thread_hides_no_other_from_a_search(
+        self, db: Database, damage: Damage | None, *, indexed: bool
+    ) -> None:
+        for id in ("a", "b", "c"):
+            await (await db.create(id)).append(items=[user("word")])
+        if indexed:
+            await db.index()
+        await self.damaging(damage).spoil("b")
+        await db.index()
+
+        assert sorted(hit.thread for hit in await db.search("word")) == ["a", "c"]

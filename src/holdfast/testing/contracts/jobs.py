@@ -200,3 +200,24 @@ class JobsContract(Given):
             left = await db.jobs.list()
 
         assert ([held.id, other.id], [job.id for job in left]) == (["a", "b"], ["b"])
+
+    @pytest.mark.promise("T-14")
+    async def test_jobs_given_up_are_in_nobodys_way(self, db: Database, clock: Clock) -> None:
+        for n in range(3):
+            await db.jobs.enqueue(Job(id=f"lost-{n}", kind="k", limit=1))
+        await db.jobs.claim(["k"], limit=3, lease_ms=10)
+        clock.advance(20)
+        await db.jobs.enqueue(Job(id="next", kind="k", due=clock.now))
+        claimed = await db.jobs.claim(["k"])
+
+        assert [job.id for job in claimed] == ["next"]
+        assert len(await db.jobs.list(status="dead")) == 3
+
+    @pytest.mark.promise("T-14")
+    async def test_a_failure_may_say_what_is_no_text(self, db: Database) -> None:
+        await db.jobs.enqueue(Job(id="j", kind="k"))
+        (job,) = await db.jobs.claim(["k"])
+        failed = await db.jobs.fail(job, "half \ud800 and \x00")
+
+        assert failed.problem == "half ? and \x00"
+        assert [job.problem for job in await db.jobs.list()] == [failed.problem]

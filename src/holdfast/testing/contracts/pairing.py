@@ -71,6 +71,13 @@ class PairingContract(Given):
         assert (await thread.head()).version < len(items)
 
     @pytest.mark.promise("B-05")
+    async def test_another_log_goes_on_while_a_call_is_open(self, thread: Thread) -> None:
+        await thread.append(items=[call("c", "f", {}, run="r")])
+        await thread.append(items=[Item(log="notes", body="seen"), result("c", 1, run="r")])
+
+        assert (await thread.head()).counters.open == {}
+
+    @pytest.mark.promise("B-05")
     async def test_a_guest_is_stored_as_given(self, thread: Thread) -> None:
         bodies = [{"type": "function_call_output", "call_id": "nobody"}, {"any": None}]
         guests = [Item(body=body, kind="result", call="x", format="openai.responses") for body in bodies]
@@ -123,6 +130,21 @@ class PairingContract(Given):
         with pytest.raises(TranscriptBroken):
             await thread.log().compact([user("summary")], keep=0)
         assert len(await thread.items()) == 2
+
+    @pytest.mark.promise("B-05", "S-03")
+    async def test_a_clear_leaves_no_call_open(self, thread: Thread) -> None:
+        await thread.append(items=[call("c", "f", {}, run="r")])
+        await thread.log().clear()
+        await thread.append(items=[user("next")])
+
+        assert (await thread.head()).counters.open == {}
+
+    @pytest.mark.promise("B-05", "S-03")
+    async def test_a_clear_of_another_log_leaves_calls_open(self, thread: Thread) -> None:
+        await thread.append(items=[Item(body={}, log="notes", format="guest"), call("c", "f", {}, run="r")])
+        await thread.log("notes").clear()
+
+        assert (await thread.head()).counters.open == {"c": "r"}
 
     @pytest.mark.promise("B-05", "B-03")
     async def test_a_fork_inherits_the_calls_open_at_its_version(self, thread: Thread) -> None:

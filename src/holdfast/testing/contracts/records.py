@@ -159,6 +159,18 @@ class RecordsContract(Given):
 
         assert found == saved
 
+    @pytest.mark.promise("T-14")
+    async def test_records_are_found_whatever_their_order(self, db: Database) -> None:
+        orders = [-(1 << 63), -(1 << 62) - 1, 0, 1 << 62, (1 << 63) - 1]
+        for order in orders:
+            await db.records.put(Record(kind="k", id=f"{order}", body=None, tags=("t",), sort=order))
+        ways: list[tuple[str, ...]] = [(), ("t",)]
+        queries = [RecordQuery(kind="k", tags=tags, newest=new) for tags in ways for new in (False, True)]
+
+        found = [[record.sort for record in await db.records.find(query)] for query in queries]
+        assert found == [orders, orders[::-1]] * 2
+        assert await db.records.find(RecordQuery(kind="k", until=orders[0])) == []
+
 
 GOOD: Final[list[Write]] = [
     AppendTo(thread="thread", change=Changeset(items=(user("Hi"),), patches=(making.set(["n"], 1),))),
@@ -262,6 +274,16 @@ class CommitContract(Given):
     @pytest.mark.promise("T-14")
     async def test_an_empty_commit_is_fine(self, db: Database) -> None:
         assert await db.commit([]) == []
+
+    @pytest.mark.promise("T-14")
+    async def test_a_commit_may_make_several_threads(self, db: Database) -> None:
+        ids = ["a", "b", "c"]
+        changes = [Changeset(items=(user(id),)) for id in ids]
+        await db.commit(
+            [AppendTo(thread=id, change=c, expect=Absent()) for id, c in zip(ids, changes, strict=True)]
+        )
+
+        assert [said(await db.thread(id).items()) for id in ids] == [["a"], ["b"], ["c"]]
 
     @pytest.mark.promise("T-02")
     async def test_commits_over_several_threads_keep_them_in_step(self, db: Database) -> None:

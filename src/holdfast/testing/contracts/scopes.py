@@ -257,6 +257,16 @@ class ListContract(Given):
         assert listed == sorted(ids, key=str.encode, reverse=True)
 
     @pytest.mark.promise("T-14")
+    async def test_an_empty_page_leads_on_to_where_it_stands(self, db: Database) -> None:
+        for id in ("a", "b"):
+            await db.create(id)
+        page = await db.threads(limit=1)
+        empty = await db.threads(limit=0, after=page.next)
+
+        assert (empty.threads, empty.next) == ((), page.next)
+        assert (await db.threads(limit=0)).next is None
+
+    @pytest.mark.promise("T-14")
     @pytest.mark.parametrize("limit", [1, 3, 4, 50])
     async def test_pages_hold_every_thread_once(self, db: Database, clock: Clock, limit: int) -> None:
         for n in range(12):

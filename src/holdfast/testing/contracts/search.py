@@ -34,6 +34,19 @@ class SearchContract(Given):
             await index_pending(store, Scope())
 
     @pytest.mark.promise("T-14")
+    async def test_what_was_ended_stands_in_nobodys_way(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        thread = await db.create("thread")
+        await thread.append(items=[user("apple") for _ in range(30)])
+        await thread.log().clear()
+        await thread.append(items=[user("a long story of a tree and an apple")])
+        await self.settle(store, indexed)
+
+        assert len(await db.search("apple", limit=1)) == 1
+        assert len(await db.search("apple", limit=5)) == 1
+
+    @pytest.mark.promise("T-14")
     async def test_items_are_found_by_all_of_the_words(
         self, store: Store, db: Database, indexed: bool
     ) -> None:
@@ -58,6 +71,7 @@ class SearchContract(Given):
             ("straße", "STRASSE"),
             ("Привет, мир", "привет"),
             ("snake_case name", "snake_case"),
+            ("snake_case name", "case"),
             ("it's 42 o'clock", "42"),
             ("tab\tand\nline", "line"),
             ("nul\x00inside", "inside"),

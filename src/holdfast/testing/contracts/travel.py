@@ -151,6 +151,32 @@ class TimeTravelContract(Given):
         assert [change.time for change in await thread.changesets()] == times
 
     @pytest.mark.promise("S-07")
+    async def test_an_item_has_the_time_it_was_appended_at(self, thread: Thread, clock: Clock) -> None:
+        times = []
+        for n in range(3):
+            clock.advance(100)
+            await thread.append(items=[user(n)])
+            times.append(clock.now)
+        clock.advance(100)
+        await thread.log().pop()
+
+        assert [item.time for item in await thread.items()] == times[:2]
+        assert [item.time for item in await thread.items(at=3)] == times
+
+    @pytest.mark.promise("S-07", "B-03")
+    async def test_a_fork_is_born_when_it_is_made(self, db: Database, thread: Thread, clock: Clock) -> None:
+        born = clock.now
+        clock.advance(100)
+        await thread.append(items=[user("word")])
+        written = clock.now
+        clock.advance(100)
+        fork = await thread.fork("fork")
+        times = [(head.created, head.updated) for head in (await thread.head(), await fork.head())]
+
+        assert times == [(born, written), (clock.now, clock.now)]
+        assert [item.time for item in await fork.items()] == [written]
+
+    @pytest.mark.promise("S-07")
     async def test_time_never_runs_backwards_when_the_clock_does(self, thread: Thread, clock: Clock) -> None:
         clock.advance(1000)
         await thread.append(items=[user("late")])

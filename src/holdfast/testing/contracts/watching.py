@@ -12,7 +12,7 @@ from holdfast.core.items import user
 from holdfast.testing.contracts.reading import said
 from holdfast.testing.given import Given
 from holdfast.threads.database import Database
-from holdfast.threads.thread import Thread
+from holdfast.threads.thread import WATCH_SECONDS, Thread
 
 PATIENCE = 10.0
 
@@ -66,6 +66,17 @@ class WatchContract(Given):
         await ours.append(items=[user("ours")])
 
         assert await watcher == [(1, ["ours"])]
+
+    @pytest.mark.promise("T-14", "S-05")
+    async def test_a_watcher_in_another_tenant_is_woken_too(self, db: Database) -> None:
+        theirs = await db.scope(tenant="acme", user="bob").create("theirs")
+        watcher = asyncio.create_task(watched(theirs, 1, after=0))
+        await asyncio.sleep(0.05)
+        async with asyncio.timeout(WATCH_SECONDS / 2):
+            await theirs.append(items=[user("word")])
+            seen = await watcher
+
+        assert seen == [(1, ["word"])]
 
     @pytest.mark.promise("T-14", "S-04")
     async def test_a_watcher_that_gives_up_strands_nothing(self, thread: Thread) -> None:

@@ -1,0 +1,92 @@
+"""The named queries of the two stores: the same names for the same thing, in the same order."""
+
+from __future__ import annotations
+
+from holdfast.stores.postgres.schema import QUERIES as POSTGRES
+from holdfast.stores.sqlite.connection import QUERIES as SQLITE
+
+ONLY_SQLITE = {
+    "the head is the last changeset, not a column": ["head", "rename_thread"],
+    "a function chooses its order and its filter by its values": [
+        "items_whole",
+        "records_newest",
+        "records_tagged",
+        "records_tagged_newest",
+        "threads_owned",
+    ],
+    "a function writes all that goes with a changeset": [
+        "add_item",
+        "add_four_items",
+        "add_name",
+        "add_cut",
+        "add_anchor",
+        "add_key",
+        "add_pending",
+    ],
+    "threads and logs are numbered by the file": ["log", "add_log", "logs_of", "last_thread_key"],
+    "a function restores many changesets at once": ["add_changeset"],
+    "a function copies a whole lineage": [
+        "copy_changesets",
+        "copy_items",
+        "copy_cuts",
+        "copy_names",
+        "copy_anchors",
+    ],
+    "a function drops a thread and all that goes with it": [
+        "hide_thread",
+        "orphan",
+        "purge_items",
+        "purge_cuts",
+        "purge_changesets",
+        "purge_anchors",
+        "purge_names",
+        "purge_keys",
+        "purge_texts",
+        "purge_text_rows",
+        "purge_pending",
+        "purge_indexed",
+        "purge_logs",
+        "purge_thread",
+    ],
+    "a function tags what it saves": ["add_tag", "drop_tags"],
+    "a function claims jobs, since others claim at the same moment": ["due_jobs"],
+    "a function indexes many texts at once": [
+        "add_text",
+        "add_text_row",
+        "text_row",
+        "set_indexed",
+        "drop_pending",
+    ],
+}
+ONLY_POSTGRES = {
+    "the hot path has a statement of its own, and one for many threads": ["advance_one", "advance_many"],
+    "one function where the file needs several statements": [
+        "restore_changesets",
+        "restore_items",
+        "copy_lineage",
+        "drop_thread",
+        "index",
+        "claim",
+    ],
+    "a lock that one writer alone does not need": ["check_record"],
+    "pragmas tell the file's schema and health": [
+        "has_schema",
+        "schema",
+        "set_schema",
+        "lock_schema",
+        "about_server",
+    ],
+}
+
+
+def named(reasons: dict[str, list[str]]) -> list[str]:
+    return sorted(name for names in reasons.values() for name in names)
+
+
+def test_what_both_stores_have_stands_in_the_same_order() -> None:
+    assert [name for name in SQLITE if name in POSTGRES] == [name for name in POSTGRES if name in SQLITE]
+
+
+def test_what_only_one_store_has_is_listed_with_its_reason() -> None:
+    assert sorted(SQLITE.keys() - POSTGRES.keys()) == named(ONLY_SQLITE)
+    assert sorted(POSTGRES.keys() - SQLITE.keys()) == named(ONLY_POSTGRES)

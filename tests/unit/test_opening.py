@@ -1,0 +1,51 @@
+"""Opening: what is configured reaches the store, and what was opened is closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import holdfast as hf
+import holdfast.sync
+from holdfast.core.errors import StoreClosed, TooLarge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = hf.Limits(body=100)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/small.db"
+
+
+@pytest.mark.promise("S-05")
+async def test_limits_reach_the_store_that_is_opened(url: str) -> None:
+    async with hf.open(url, limits=SMALL) as db:
+        thread = await db.create("t")
+
+        with pytest.raises(TooLarge):
+            await thread.append(items=[hf.user("x" * 100)])
+
+
+@pytest.mark.promise("S-05")
+def test_limits_reach_the_store_that_is_opened_to_block(url: str) -> None:
+    with holdfast.sync.open(url, limits=SMALL) as db:
+        thread = db.create("t")
+
+        with pytest.raises(TooLarge):
+            thread.append(items=[hf.user("x" * 100)])
+
+
+@pytest.mark.promise("S-08")
+async def test_what_was_opened_is_closed(url: str) -> None:
+    async with hf.open(url) as db:
+        await db.create("t")
+    waited = await hf.open(url)
+    await waited.close()
+
+    for closed in (db, waited):
+        with pytest.raises(StoreClosed):
+            await closed.create("u")
