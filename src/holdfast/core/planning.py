@@ -119,7 +119,25 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_commit(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Plan]:
-    """The effects of all writes, in order, or the error of the first that cannot be."""
+    """The effects of all writes, in order, or the error of the first that cannot be.
+
+    Writes that go with an append which its key says was made before were made with it: nothing is written.
+    """
+    may_repeat = len(writes) > 1 and any(_key_of(write) is not None for write in writes)
+    if may_repeat and setting.fresh:
+        repeated = yield from _repeated(writes)
+        if repeated is not None:
+            return repeated
+    try:
+        return (yield from _planned(writes, setting))
+    except HoldfastError:
+        repeated = (yield from _repeated(writes)) if may_repeat else None
+        if repeated is None:
+            raise
+        return repeated
+
+
+def _planned(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Plan]:
     plan = Plan(effects=[], results=[], known={})
     for write in writes:
         match write:
@@ -136,6 +154,25 @@ def plan_commit(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Pla
             case Finish():
                 yield from _finish(write, plan)
     return plan
+
+
+def _key_of(write: Write | Ready) -> str | None:
+    return write.prepared.change.key if isinstance(write, Ready) else None
+
+
+def _repeated(writes: Sequence[Write | Ready]) -> Asking[Plan | None]:
+    """A plan that writes nothing, if every append with a key among the writes was made before."""
+    results: list[Result] = []
+    for write in writes:
+        if not isinstance(write, Ready) or (key := _key_of(write)) is None:
+            results.append(None)
+            continue
+        row = yield from ask(AskThread(write.thread))
+        done = (yield from _done_before(row, key, fingerprint(write.prepared))) if row else None
+        if done is None:
+            return None
+        results.append(done)
+    return Plan(effects=[], results=results, known={})
 
 
 # Appends.

@@ -5,6 +5,7 @@
 import asyncio
 from typing import Final
 
+import msgspec
 import pytest
 
 from holdfast.core import making
@@ -22,6 +23,7 @@ from holdfast.core.values import (
     Absent,
     AppendTo,
     Changeset,
+    Committed,
     Drop,
     Enqueue,
     Exact,
@@ -298,3 +300,21 @@ class CommitContract(Given):
         await asyncio.gather(*(both(order) for order in orders))
 
         assert [await db.thread(id).state() for id in ("left", "right")] == [{"n": 12}, {"n": 12}]
+
+    @pytest.mark.promise("B-02")
+    @pytest.mark.parametrize("expect", [None, 0])
+    @pytest.mark.parametrize("first", ["append", "record"])
+    async def test_a_commit_repeated_by_its_key_writes_nothing_twice(
+        self, db: Database, thread: Thread, first: str, expect: int | None
+    ) -> None:
+        append = AppendTo(thread=thread.id, change=Changeset(items=(user("Hi"),), key="k"))
+        put = Put(record=Record(kind="fact", id="f", body={"n": 1}), expect=expect)
+        writes: list[Write] = [append, put] if first == "append" else [put, append]
+        before = await db.commit(writes)
+        again = await db.commit(writes)
+
+        done = before[writes.index(append)]
+        assert isinstance(done, Committed)
+        assert again[writes.index(append)] == msgspec.structs.replace(done, repeated=True)
+        assert (await db.records.get("fact", "f")).revision == 1
+        assert (await thread.head()).version == done.version
