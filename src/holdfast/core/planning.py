@@ -25,7 +25,7 @@ from holdfast.core.jobs import is_lost, tried
 from holdfast.core.ops import Document, apply
 from holdfast.core.owners import owned, owner_for
 from holdfast.core.pairing import is_talk, open_after
-from holdfast.core.reading import check_version, reach, read_mark, read_state, read_thread, spans
+from holdfast.core.reading import read_state
 from holdfast.core.rows import (
     AddJob,
     AddThread,
@@ -39,17 +39,14 @@ from holdfast.core.rows import (
     AskThread,
     ChangesetRow,
     CheckRecord,
-    CopyLineage,
     CutRow,
     DropRecord,
-    DropThread,
     Effect,
     EndJob,
     ItemRow,
     Key,
     MoveJob,
     SaveRecord,
-    Segment,
     ThreadRow,
     ask,
 )
@@ -78,7 +75,6 @@ from holdfast.core.values import (
 
 MIN_ANCHOR = 4096
 ROW_WEIGHT = 64
-MAX_DEPTH = 16
 
 
 _by_place = attrgetter("log", "place")
@@ -233,10 +229,10 @@ def _refusal(write: Ready, known: Known | None) -> Exception | None:
         return None if known is None else ThreadExists(thread=write.thread)
     if known is None:
         return ThreadNotFound(thread=write.thread)
-    return _misplaced(known.row, expect)
+    return misplaced(known.row, expect)
 
 
-def _misplaced(row: ThreadRow, expect: Expect) -> VersionConflict | None:
+def misplaced(row: ThreadRow, expect: Expect) -> VersionConflict | None:
     """The conflict, if a thread that exists is not where it is expected."""
     if not isinstance(expect, Exact) or (expect.version == row.version and expect.hash in (None, row.hash)):
         return None
@@ -354,7 +350,7 @@ def settle(
         row, version=change.version, hash=hash, counters=counters, updated=change.time
     )
     if state is not None and (ABOUT in state or row.title is not None or row.labels):
-        after = _titled(after, state)
+        after = titled(after, state)
     advance = Advance(
         before=row,
         after=after,
@@ -397,7 +393,8 @@ def count(
     return Counters(logs=logs, open=open, weight=weight, size=row.counters.size)
 
 
-def _titled(row: ThreadRow, state: Document) -> ThreadRow:
+def titled(row: ThreadRow, state: Document) -> ThreadRow:
+    """A row with the title and labels that the state says."""
     about = state.get(ABOUT)
     about = about if isinstance(about, dict) else {}
     title, labels = about.get("title"), about.get("labels")
@@ -450,67 +447,3 @@ def plan_claim(kinds: Sequence[str], limit: int, lease_ms: int, setting: Setting
         MoveJob(job=tried(job, setting.random(16).hex(), until, setting.now), token=job.token) for job in due
     ]
     return Plan(effects=effects, results=[], known={})
-
-
-# Whole threads.
-
-
-def plan_create(id: str, owner: str | None, setting: Setting) -> Asking[Plan]:
-    """A new thread at version 0."""
-    found = yield from ask(AskThread(id))
-    if found is not None:
-        raise ThreadExists(thread=id)
-    row = new_thread(id, owner, setting)
-    return Plan(effects=[AddThread(row)], results=[], known={id: Known(row, {})})
-
-
-def plan_fork(id: str, new_id: str, at: int | None, setting: Setting) -> Asking[Plan]:
-    """A new thread that stands on another's versions, without copying them."""
-    source = yield from read_thread(id)
-    taken = yield from ask(AskThread(new_id))
-    if taken is not None:
-        raise ThreadExists(thread=new_id)
-    version = check_version(source, at)
-    segments = tuple(
-        Segment(segment.key, upto, segment.id, segment.owner, segment.created)
-        for segment, after, upto in spans(source, version)
-        if upto > after or not after
-    )
-    hash, counters, _ = yield from read_mark(source, version)
-    key = setting.new_key()
-    own = Segment(key, version, new_id, source.owner, setting.now)
-    lineage = reach(source, version)
-    deep = len(lineage) > MAX_DEPTH
-    row = ThreadRow(
-        key=key,
-        id=new_id,
-        owner=source.owner,
-        created=setting.now,
-        updated=setting.now,
-        version=version,
-        hash=chain.start_of(own, segments[-1], hash),
-        counters=counters,
-        segments=tuple(_moved(segment, key) for segment in segments) if deep else segments,
-        parent_key=None if deep else segments[-1].key,
-        title=source.title,
-        labels=source.labels,
-    )
-    if version < source.version and (source.title is not None or source.labels):
-        state = yield from read_state(source, version)
-        row = _titled(row, state)
-    sources = tuple(segment for segment in segments if segment.upto == lineage[segment.key])
-    copies: list[Effect] = [CopyLineage(key=key, owner=source.owner, segments=sources)] if deep else []
-    return Plan(effects=[AddThread(row), *copies], results=[], known={new_id: Known(row)})
-
-
-def _moved(segment: Segment, key: Key) -> Segment:
-    return Segment(key, segment.upto, segment.id, segment.owner, segment.created)
-
-
-def plan_delete(id: str, expect: Expect) -> Asking[Plan]:
-    """The end of a thread, if it is where it is expected; forks of it stay whole."""
-    row = yield from read_thread(id)
-    conflict = _misplaced(row, expect)
-    if conflict is not None:
-        raise conflict
-    return Plan(effects=[DropThread(row=row)], results=[], known={id: None})

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from holdfast.core import planning
+from holdfast.core import lineage, planning
 from holdfast.core.checking import INTEGERS, all_ready, check_limit
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import InvalidArgument, ThreadExists
@@ -73,7 +73,7 @@ class Database:
         if owner is not None:
             check_id(owner, "owner")
         try:
-            await self.store.change(self._scope, lambda setting: planning.plan_create(id, owner, setting))
+            await self.store.change(self._scope, lambda setting: lineage.plan_create(id, owner, setting))
         except ThreadExists:
             if not exist_ok:
                 raise

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from holdfast.core import planning, reading
+from holdfast.core import lineage, planning, reading
 from holdfast.core.checking import check_limit
 from holdfast.core.encoding import JSON, check_id
 from holdfast.core.items import repair
@@ -128,7 +128,7 @@ class Thread:
             VersionNotFound: This thread has no such version.
         """
         check_id(id, "thread id")
-        await self._store.change(self._scope, lambda setting: planning.plan_fork(self.id, id, at, setting))
+        await self._store.change(self._scope, lambda setting: lineage.plan_fork(self.id, id, at, setting))
         return Thread(self._store, self._scope, id)
 
     async def delete(self, *, expect: Expect = ANYWHERE) -> None:
@@ -137,7 +137,7 @@ class Thread:
         Raises:
             VersionConflict: The thread is not where ``expect`` says; nothing was removed.
         """
-        await self._store.change(self._scope, lambda setting: planning.plan_delete(self.id, expect))
+        await self._store.change(self._scope, lambda setting: lineage.plan_delete(self.id, expect))
 
     async def watch(self, *, after: int | None = None) -> AsyncIterator[Changeset]:
         """Changesets as they commit, from the one after a version on (or from now)."""
