@@ -33,6 +33,7 @@ CLAIMS = (
     "turns_many",
     "adk",
     "imports",
+    "langgraph",
 )
 
 

@@ -1,0 +1,123 @@
+"""LangGraph: a chat of one node, on its SQLite saver and on ours: bytes, puts and whole steps."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, ChannelVersions, empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+
+import holdfast as hf
+from bench.clock import Act, Contestant, Pace, turn_by_turn
+from bench.ground import Ground
+from bench.verdict import Bound, Section, Verdict, of_latency
+from holdfast.adapters.langgraph import Checkpointer
+
+OURS, THEIRS = "Holdfast Checkpointer", "LangGraph AsyncSqliteSaver"
+BYTES = Bound(
+    what="LangGraph: bytes on disk after 800 turns, against its SQLite saver", sign="≤", target=0.01
+)
+PUT = Bound(what="LangGraph: a put after 800 turns, against its SQLite saver", sign="≤", target=0.3)
+STEP = Bound(what="LangGraph: a turn of 800, against its SQLite saver", sign="≤", target=0.7)
+GROWTH = Bound(what="LangGraph: bytes of a turn, the last 100 against turns 100 to 200", sign="≤", target=1.1)
+PUTS = 60
+LETTERS = "It was a quiet morning at the harbour, and nobody was in a hurry. "
+
+
+class Chat(TypedDict):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+def text(number: int) -> str:
+    """Four hundred letters that no other message has."""
+    return (f"{number} " + LETTERS * 7)[:400]
+
+
+def answer(state: Chat) -> Chat:
+    return {"messages": [AIMessage(text(len(state["messages"])))]}
+
+
+async def measure(ground: Ground) -> Section:
+    """The two take turns, turn by turn; then put by put, on the chat that they have then."""
+    turns = ground.count(800, 100)
+    folder = ground.folder()
+    async with (
+        hf.open(f"sqlite:///{folder}/ours.db") as db,
+        AsyncSqliteSaver.from_conn_string(str(folder / "theirs.db")) as theirs,
+    ):
+        ours = Checkpointer(db)
+        sizes: list[int] = []
+        steps = await turn_by_turn(
+            (_turns(ours, OURS, sizes, db), _turns(theirs, THEIRS)), Pace(rounds=1, block=turns, warmup=0)
+        )
+        mine, other = _bytes(folder / "ours.db"), _bytes(folder / "theirs.db")
+        puts = await turn_by_turn(
+            (_puts(ours, OURS, 2 * turns), _puts(theirs, THEIRS, 2 * turns)),
+            Pace(rounds=1, block=PUTS, warmup=5),
+        )
+    verdicts = [
+        Verdict(bound=BYTES, measured=mine / other),
+        *of_latency(PUT, puts, OURS, THEIRS),
+        *of_latency(STEP, steps, OURS, THEIRS),
+    ]
+    early, late = turns // 8, turns - turns // 8
+    grown = (sizes[-1] - sizes[late - 1]) / (sizes[2 * early - 1] - sizes[early - 1])
+    verdicts.append(Verdict(bound=GROWTH, measured=grown))
+    note = f"{turns} turns of two messages: {mine / 1e6:,.1f} MB, against {other / 1e6:,.1f} MB."
+    return Section(title="LangGraph: a chat", timings=[*steps, *puts], verdicts=verdicts, notes=(note,))
+
+
+def _turns(
+    saver: BaseCheckpointSaver[Any], name: str, sizes: list[int] | None = None, db: hf.Database | None = None
+) -> Contestant:
+    builder = StateGraph(Chat)
+    builder.add_node("answer", answer)
+    builder.add_edge(START, "answer")
+    graph = builder.compile(checkpointer=saver)
+    config: RunnableConfig = {"configurable": {"thread_id": "chat"}}
+
+    def ready(number: int) -> Act:
+        async def act() -> None:
+            await graph.ainvoke({"messages": [HumanMessage(text(number))]}, config)
+            if sizes is not None and db is not None:
+                sizes.append(int(str((await db.report()).facts["bytes"])))
+
+        return act
+
+    return Contestant(name=name, detail=f"langgraph {version('langgraph')}, a whole turn", ready=ready)
+
+
+def _puts(saver: BaseCheckpointSaver[Any], name: str, length: int) -> Contestant:
+    messages: list[AnyMessage] = [HumanMessage(text(number), id=str(number)) for number in range(length)]
+    config: RunnableConfig = {"configurable": {"thread_id": "puts", "checkpoint_ns": ""}}
+
+    def ready(number: int) -> Act:
+        nonlocal messages
+        messages = [*messages, HumanMessage(text(length + number), id=str(length + number))]
+        checkpoint = empty_checkpoint()
+        versions: ChannelVersions = {"messages": number + 1}
+        checkpoint |= {
+            "id": str(uuid6(clock_seq=number)),
+            "channel_values": {"messages": messages},
+            "channel_versions": versions,
+        }
+
+        async def act() -> None:
+            nonlocal config
+            config = await saver.aput(config, checkpoint, {"source": "loop", "step": number}, versions)
+
+        return act
+
+    return Contestant(name=name, detail=f"a put of {length:,} messages and one more", ready=ready)
+
+
+def _bytes(path: Path) -> int:
+    files = [path, path.with_name(path.name + "-wal")]
+    return sum(file.stat().st_size for file in files if file.exists())

@@ -1,0 +1,59 @@
+"""Our session service keeps the whole contract, on every store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from google.adk.sessions import BaseSessionService
+
+import holdfast as hf
+from holdfast.adapters.adk import SessionService
+from tests.adapters.adk.contract import Opened, SessionServiceContract
+
+
+def opening(url: str, tenant: str = "default") -> Opened:
+    """Each service with a database of its own, as two processes would have."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[BaseSessionService]:
+        async with hf.open(url) as db:
+            yield SessionService(db.scope(tenant=tenant))
+
+    return opened
+
+
+@pytest.mark.promise("B-10")
+class TestOnMemory(SessionServiceContract):
+    store_name = "memory"
+
+    @pytest.fixture
+    async def opened(self) -> AsyncIterator[Opened]:
+        async with hf.open("memory://") as db:
+
+            @asynccontextmanager
+            async def opened() -> AsyncIterator[BaseSessionService]:
+                yield SessionService(db)
+
+            yield opened
+
+
+@pytest.mark.promise("B-10")
+class TestOnSqlite(SessionServiceContract):
+    store_name = "sqlite"
+
+    @pytest.fixture
+    def opened(self, tmp_path: Path) -> Opened:
+        return opening(f"sqlite:///{tmp_path}/agent.db")
+
+
+@pytest.mark.postgres
+@pytest.mark.promise("B-10")
+class TestOnPostgres(SessionServiceContract):
+    store_name = "postgres"
+
+    @pytest.fixture
+    def opened(self, postgres_url: str, tenant: str) -> Opened:
+        return opening(postgres_url, tenant)

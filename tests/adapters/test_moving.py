@@ -1,0 +1,175 @@
+"""A conversation moves from one framework to another, tool calls included, and goes on there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.runners import Runner
+from google.genai import types
+from langchain_core.messages import convert_to_messages, message_to_dict
+from pydantic_ai import Agent, Conversation
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+import holdfast as hf
+from holdfast.adapters.adk import SessionService, events_of, thread_of
+from holdfast.adapters.openai_agents import Session
+from holdfast.adapters.pydantic_ai import Conversations, history_of
+from holdfast.core.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses, turns_of
+from holdfast.core.projection import plain_messages
+from tests.adapters.adk.agents import ScriptedLlm, text, weather_agent
+
+pytestmark = pytest.mark.promise("B-10")
+
+RESPONSES: list[Any] = [
+    {"role": "user", "content": "How are Lisbon and Porto?"},
+    {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"city":"Lisbon"}'},
+    {"type": "function_call", "call_id": "c2", "name": "weather", "arguments": '{"city":"Porto"}'},
+    {"type": "function_call_output", "call_id": "c1", "output": "blue"},
+    {"type": "function_call_output", "call_id": "c2", "output": '{"sky":"grey"}'},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Blue, and grey."}]},
+]
+
+
+def called(id: str, city: str) -> ToolCall:
+    return ToolCall(id=id, name="weather", arguments={"city": city})
+
+
+def answered(id: str, output: str) -> ToolResult:
+    return ToolResult(id=id, name="weather", output=output)
+
+
+SAID = [
+    PlainMessage(role="user", text="How are Lisbon and Porto?"),
+    PlainMessage(role="assistant", calls=(called("c1", "Lisbon"),)),
+    PlainMessage(role="assistant", calls=(called("c2", "Porto"),)),
+    PlainMessage(role="tool", results=(answered("c1", "blue"),)),
+    PlainMessage(role="tool", results=(answered("c2", '{"sky":"grey"}'),)),
+    PlainMessage(role="assistant", text="Blue, and grey."),
+]
+JOINED = [
+    SAID[0],
+    PlainMessage(role="assistant", calls=(called("c1", "Lisbon"), called("c2", "Porto"))),
+    PlainMessage(role="tool", results=(answered("c1", "blue"), answered("c2", '{"sky":"grey"}'))),
+    SAID[5],
+]
+"""The same, where a framework keeps what is said at once in one message."""
+
+
+def joined(messages: list[PlainMessage]) -> list[PlainMessage]:
+    """Messages of one role that follow each other as one, so that two ways to cut them compare."""
+    return [
+        PlainMessage(
+            role=role,
+            text="".join(each.text for each in said),
+            calls=tuple(call for each in said for call in each.calls),
+            results=tuple(result for each in said for result in each.results),
+        )
+        for role, said in turns_of(messages)
+    ]
+
+
+@pytest.fixture
+async def db(tmp_path: Path) -> AsyncIterator[hf.Database]:
+    async with hf.open(f"sqlite:///{tmp_path}/agent.db") as db:
+        session = Session("from-openai", db)
+        await session.add_items(RESPONSES)
+        yield db
+
+
+async def exported(db: hf.Database, thread: str = "from-openai") -> list[PlainMessage]:
+    return plain_messages(await db.thread(thread).items())
+
+
+async def test_a_thread_of_openai_agents_is_plain_messages(db: hf.Database) -> None:
+    assert await exported(db) == SAID
+
+
+async def test_it_goes_on_in_pydantic_ai(db: hf.Database) -> None:
+    seen: list[ModelMessage] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.extend(messages)
+        return ModelResponse(parts=[TextPart(content="You are welcome.")])
+
+    history = history_of(await exported(db))
+    start = Conversation(conversation_id="in-pydantic-ai", messages=history)
+    store = Conversations(db)
+    await store.save(await Agent(FunctionModel(model)).run("Thanks!", conversation=start))
+    told = await exported(db, "in-pydantic-ai")
+
+    assert [message.kind for message in seen] == ["request", "response", "request", "response", "request"]
+    assert joined(told)[:4] == JOINED
+    assert [message.text for message in told[-2:]] == ["Thanks!", "You are welcome."]
+
+
+async def test_it_goes_on_in_adk(db: hf.Database) -> None:
+    service = SessionService(db)
+    session = await service.create_session(app_name="weather", user_id="alice", session_id="s1")
+    for event in events_of(await exported(db), agent="agent"):
+        await service.append_event(session, event)
+    agent = weather_agent(text("You are welcome."))
+    message = types.Content(role="user", parts=[types.Part(text="Thanks!")])
+    running = Runner(app_name="weather", agent=agent, session_service=service)
+    async for _ in running.run_async(user_id="alice", session_id="s1", new_message=message):
+        pass
+    told = await exported(db, thread_of("weather", "alice", "s1"))
+
+    assert isinstance(agent.model, ScriptedLlm)
+    assert agent.model.asked == [["How are Lisbon and Porto?", "Blue, and grey.", "Thanks!"]]
+    assert told[:4] == JOINED
+    assert [message.text for message in told[4:]] == ["Thanks!", "You are welcome."]
+
+
+async def test_it_comes_back_to_openai_agents(db: hf.Database) -> None:
+    history = history_of(await exported(db))
+    await Conversations(db).save(Conversation(conversation_id="in-pydantic-ai", messages=history))
+    back = Session("back", db)
+    items: list[Any] = as_responses(await exported(db, "in-pydantic-ai"))
+    await back.add_items(items)
+
+    assert joined(await exported(db, "back")) == JOINED
+    assert (await back.get_items())[1:3] == RESPONSES[1:3]
+
+
+async def test_it_comes_back_from_adk(db: hf.Database) -> None:
+    service = SessionService(db)
+    session = await service.create_session(app_name="weather", user_id="alice", session_id="s1")
+    for event in events_of(await exported(db), agent="agent"):
+        await service.append_event(session, event)
+    told = await exported(db, thread_of("weather", "alice", "s1"))
+
+    items = [hf.Item(body=body, format="openai.responses") for body in as_responses(told)]
+
+    assert told == JOINED
+    assert plain_messages(items) == SAID
+
+
+async def test_it_goes_to_langchain_and_back(db: hf.Database) -> None:
+    messages = convert_to_messages(as_chat(await exported(db)))
+    bodies = [message_to_dict(message) for message in messages]
+    told = plain_messages(hf.Item(body=body, format="langchain") for body in bodies)
+
+    assert joined(told) == JOINED
+
+
+async def test_words_are_found_whatever_framework_wrote_them(db: hf.Database) -> None:
+    await Conversations(db).save(
+        Conversation(conversation_id="in-pydantic-ai", messages=history_of(await exported(db)))
+    )
+    service = SessionService(db)
+    session = await service.create_session(app_name="weather", user_id="alice", session_id="s1")
+    for event in events_of(await exported(db), agent="agent"):
+        await service.append_event(session, event)
+    found = await db.search("Lisbon Porto")
+
+    assert {hit.thread for hit in found} == {"from-openai", "in-pydantic-ai", "adk/weather/alice/s1"}
+
+
+async def test_what_another_framework_wrote_is_not_taken_for_ones_own(db: hf.Database) -> None:
+    with pytest.raises(hf.HoldfastError, match="from-openai"):
+        await Conversations(db).load("from-openai")
+    assert (await db.thread("from-openai").head()).version == 1
