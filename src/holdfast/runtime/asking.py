@@ -1,19 +1,25 @@
 """Asking a model: deadlines, retries with growing pauses, text handed on as it comes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 import msgspec
 
 from holdfast.core.errors import DeadlineExceeded, ModelFailed
-from holdfast.runtime.models import Model, Reply, Request, Text, Usage
+from holdfast.runtime.messages import Message
+from holdfast.runtime.models import Model, Part, Reply, Request, Usage
 
 T = TypeVar("T")
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to wait and how often to try again. Seconds throughout."""
+    """How long to wait and how often to try again. Seconds throughout.
+
+    ``call`` is for one attempt. A pause grows from ``pause`` to ``longest_pause``. A provider that asks for
+    a longer one gets it, up to ``longest_wait``; beyond that it is not worth waiting, and the call fails.
+    """
 
     call: float = 60.0
     tool: float = 60.0
@@ -21,10 +27,12 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 3
     pause: float = 0.5
     longest_pause: float = 10.0
+    longest_wait: float = 60.0
 
-    def before(self, attempt: int) -> float:
-        """How long to pause before an attempt."""
-        return min(self.pause * float(2 ** (attempt - 2)), self.longest_pause)
+    def before(self, attempt: int, chance: float = 1.0) -> float:
+        """How long to pause before an attempt: by chance, at least half of the full pause."""
+        full = min(self.pause * float(2 ** (attempt - 2)), self.longest_pause)
+        return full * (1 + chance) / 2
 
 
 async def ask(
@@ -32,8 +40,11 @@ async def ask(
     request: Request,
     patience: Patience,
     told: Callable[[str, int], None] = lambda text, attempt: None,
+    lost: Callable[[Usage], None] = lambda usage: None,
 ) -> Reply:
     """A model's whole reply; ``told`` hears its text as it comes, and which attempt it is.
+
+    ``lost`` hears what an attempt has cost whose reply could not be used.
 
     Raises:
         ModelFailed: It gave no usable reply, however often it was asked.
@@ -43,45 +54,82 @@ async def ask(
     async def once(attempt: int) -> Reply:
         return await _whole(model, model.stream(request), lambda text: told(text, attempt))
 
-    return await _tried(model, once, patience)
+    return await _tried(model, once, patience, lost)
 
 
-async def fill(model: Model, request: Request, kind: type[T], patience: Patience) -> tuple[T, Usage]:
-    """A model's answer of a given type.
+async def fill(
+    model: Model,
+    request: Request,
+    kind: type[T],
+    patience: Patience,
+    lost: Callable[[Usage], None] = lambda usage: None,
+) -> tuple[T, Usage]:
+    """A model's answer of a given type, and its cost; ``lost`` hears what unusable answers have cost.
+
+    A model whose answer could not be used is told why when it is asked again.
 
     Raises:
         ModelFailed: It gave none.
         DeadlineExceeded: It took too long.
     """
-    return await _tried(model, lambda attempt: model.fill(request, kind), patience)
+    now = request
+
+    async def once(attempt: int) -> tuple[T, Usage]:
+        nonlocal now
+        try:
+            return await model.fill(now, kind)
+        except ModelFailed as failure:
+            now = _corrected(request, failure.problem) if failure.spent else now
+            raise
+
+    return await _tried(model, once, patience, lost)
 
 
-async def _tried(model: Model, once: Callable[[int], Awaitable[T]], patience: Patience) -> T:
+def _corrected(request: Request, problem: str) -> Request:
+    again = Message(role="user", content=f"Your last answer could not be used: {problem}. Answer again.")
+    return msgspec.structs.replace(request, messages=[*request.messages, again])
+
+
+async def _tried(
+    model: Model, once: Callable[[int], Awaitable[T]], patience: Patience, lost: Callable[[Usage], None]
+) -> T:
     attempt = 1
     while True:
-        deadline = asyncio.timeout(patience.call)
         try:
-            async with deadline:
-                return await once(attempt)
-        except TimeoutError as error:
-            if not deadline.expired():
-                raise ModelFailed(model=model.name, problem=f"it timed out: {error}") from error
-            failure: ModelFailed | DeadlineExceeded = DeadlineExceeded(
-                what=f"Model {model.name!r}", seconds=patience.call
-            )
-        except ModelFailed as error:
-            if not error.retry:
+            return await _in_time(model, once(attempt), patience)
+        except DeadlineExceeded:
+            if attempt >= patience.attempts:
                 raise
-            failure = error
+            asked_for = 0.0
+        except ModelFailed as failure:
+            if failure.spent:
+                lost(Usage(**failure.spent))
+            asked_for = (failure.retry_after_ms or 0) / 1000
+            if not failure.retry or attempt >= patience.attempts or asked_for > patience.longest_wait:
+                raise
         attempt += 1
-        if attempt > patience.attempts:
-            raise failure
-        await asyncio.sleep(patience.before(attempt))
+        await asyncio.sleep(max(patience.before(attempt, random.random()), asked_for))
 
 
-async def _whole(model: Model, parts: AsyncIterator[Text | Reply], told: Callable[[str], None]) -> Reply:
-    async for part in parts:
-        if isinstance(part, Reply):
-            return part
-        told(part.text)
+async def _in_time(model: Model, answer: Awaitable[T], patience: Patience) -> T:
+    """An answer before its deadline. A deadline of somebody around us is theirs to notice."""
+    deadline = asyncio.timeout(patience.call)
+    try:
+        async with deadline:
+            return await answer
+    except TimeoutError as error:
+        if deadline.expired():
+            raise DeadlineExceeded(what=f"Model {model.name!r}", seconds=patience.call) from error
+        raise ModelFailed(model=model.name, problem="its connection timed out", retry=True) from error
+
+
+async def _whole(model: Model, parts: AsyncIterator[Part], told: Callable[[str], None]) -> Reply:
+    try:
+        async for part in parts:
+            if isinstance(part, Reply):
+                return part
+            told(part.text)
+    finally:
+        if isinstance(parts, AsyncGenerator):
+            await parts.aclose()
     raise ModelFailed(model=model.name, problem="the stream ended before the reply did", retry=True)

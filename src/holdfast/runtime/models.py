@@ -72,15 +72,17 @@ Part: TypeAlias = Text | Reply
 class Model(Protocol):
     """A language model.
 
-    Both methods raise ``ModelFailed``; ``retry`` in it says whether the same request may succeed later.
+    Both methods raise ``ModelFailed``; ``retry`` in it says whether the same request may succeed later. They
+    are asked once for each attempt and do not retry themselves. When they are cancelled, or the stream is
+    closed, they let go of whatever they hold at once.
     """
 
     name: str
 
     def stream(self, request: Request) -> AsyncIterator[Part]:
-        """The reply as it comes: any number of texts, then the whole."""
+        """The reply as it comes: any number of texts, then the whole, with its tool calls."""
         ...
 
     async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
-        """An answer of a given type."""
+        """An answer of a given type, and what it cost."""
         ...

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.core.errors import InvalidArgument
-from holdfast.core.values import Item
+from holdfast.core.values import Changeset, Item
 from holdfast.runtime import asking
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.draft import Delta, Draft
@@ -15,6 +15,7 @@ from holdfast.runtime.journal import Journal
 from holdfast.runtime.messages import Message, item_of
 from holdfast.runtime.models import Model, Reply, Request, Usage
 from holdfast.runtime.runs import Ending
+from holdfast.threads.thread import Thread
 
 T = TypeVar("T")
 
@@ -27,6 +28,7 @@ class Turn:
     ) -> None:
         self.draft = draft
         self.trace: list[str] = []
+        self.times: dict[str, float] = {}
         self.begun: set[str] = set()
         self._journal = journal
         self._patience = patience
@@ -60,6 +62,21 @@ class Turn:
         return self._patience
 
     @property
+    def position(self) -> str:
+        """Where it stands: the same for all calls of one answer, and never again for others of this run."""
+        return f"{self._journal.run.epoch}.{self._step}"
+
+    @property
+    def journal(self) -> Journal:
+        """Where its checkpoints go."""
+        return self._journal
+
+    @property
+    def stored(self) -> Thread | None:
+        """The thread as the store has it; None for a turn that keeps nothing."""
+        return self._journal.thread
+
+    @property
     def asked(self) -> int:
         """How many model calls were finished."""
         return self._asked
@@ -68,8 +85,8 @@ class Turn:
         """Tell whoever listens."""
         self._emit(msgspec.structs.replace(event, run=self.id))
 
-    async def ask(self, model: Model | None, request: Request) -> Reply:
-        """A model's reply; its text goes to whoever listens as it comes.
+    async def ask(self, model: Model | None, request: Request, *, quiet: bool = False) -> Reply:
+        """A model's reply; unless it is quiet, its text goes to whoever listens as it comes.
 
         Raises:
             ModelFailed: There was none.
@@ -79,20 +96,24 @@ class Turn:
         step = self._step
 
         def told(text: str, attempt: int) -> None:
-            self.tell(TextDelta(text=text, step=step, attempt=attempt))
+            if not quiet:
+                self.tell(TextDelta(text=text, step=step, attempt=attempt))
 
-        reply = await asking.ask(_given(model), request, self._patience, told)
+        reply = await asking.ask(_given(model), request, self._patience, told, self._paid)
         self._spent(reply.usage)
         return reply
 
     async def fill(self, model: Model | None, request: Request, kind: type[T]) -> T:
         """A model's answer of a given type."""
-        answer, usage = await asking.fill(_given(model), request, kind, self._patience)
+        answer, usage = await asking.fill(_given(model), request, kind, self._patience, self._paid)
         self._spent(usage)
         return answer
 
     def _spent(self, usage: Usage) -> None:
         self._asked += 1
+        self._paid(usage)
+
+    def _paid(self, usage: Usage) -> None:
         run = self._journal.run
         self._journal.run = msgspec.structs.replace(run, usage=run.usage + usage)
 
@@ -124,6 +145,17 @@ class Turn:
         if change is not None:
             for event in events_of(change):
                 self._emit(event)
+
+    async def append(self, change: Changeset) -> Changeset:
+        """Make a change durable that has nothing of the draft, then tell of it.
+
+        Raises:
+            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+        """
+        done = await self._journal.append(change)
+        for event in events_of(done):
+            self._emit(event)
+        return done
 
     def __repr__(self) -> str:
         return f"Turn({self.id!r} of {self.thread!r})"

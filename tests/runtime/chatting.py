@@ -1,0 +1,47 @@
+"""A provider's model on a server that plays a script, as the tests of it ask it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from pydantic_ai.models import Model as Provided
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from holdfast.core.errors import ModelFailed
+from holdfast.runtime import asking
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.messages import Message
+from holdfast.runtime.models import Reply, Request
+from holdfast.runtime.provider import ProviderModel
+from tests.support.openai_server import ChatServer, Line, chat_server
+
+SECRET = "sk-very-secret-0123456789"
+QUICK = Patience(pause=0.001, longest_pause=0.002)
+HI = Request(messages=[Message(role="user", content="Hi")])
+
+
+def chat(url: str, name: str = "gpt-5") -> Provided[Any]:
+    return OpenAIChatModel(name, provider=OpenAIProvider(base_url=url, api_key=SECRET))
+
+
+@asynccontextmanager
+async def asked(*script: Line | str, **options: Any) -> AsyncIterator[tuple[ProviderModel, ChatServer]]:
+    """A model on a server that plays a script."""
+    async with chat_server(*script) as server, ProviderModel(chat(server.url), **options) as model:
+        yield model, server
+
+
+async def reply_to(model: ProviderModel, request: Request = HI) -> Reply:
+    return await asking.ask(model, request, Patience(attempts=1))
+
+
+async def failure(*script: Line | str) -> ModelFailed:
+    """What becomes of a request that is not tried again."""
+    async with asked(*script) as (model, _):
+        with pytest.raises(ModelFailed) as caught:
+            await reply_to(model)
+    return caught.value

@@ -1,0 +1,277 @@
+"""Asking a model: what is tried again and when, what is not, and what is told and paid meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core.errors import DeadlineExceeded, HoldfastError, ModelFailed
+from holdfast.runtime import asking
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.events import Event, TextDelta
+from holdfast.runtime.messages import Message
+from holdfast.runtime.models import Part, Reply, Request, Text, Usage
+from holdfast.runtime.runs import KIND, run_of
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+
+QUICK = Patience(pause=0.001, longest_pause=0.002)
+HI = Request(messages=[Message(role="user", content="Hi")])
+NEVER = asyncio.Event
+
+
+def busy(**facts: Any) -> ModelFailed:
+    return ModelFailed(model="m", problem="it is busy", retry=True, **facts)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that were made, without making them."""
+    made: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        made.append(seconds)
+
+    monkeypatch.setattr("holdfast.runtime.asking.asyncio.sleep", sleep)
+    return made
+
+
+class Person(msgspec.Struct):
+    """What a model is asked for."""
+
+    name: str
+    age: int
+
+
+async def test_a_failure_that_may_pass_is_tried_again() -> None:
+    model = ScriptedModel(busy(), busy(), "Hello.")
+
+    reply = await asking.ask(model, HI, QUICK)
+
+    assert (reply.text, len(model.requests)) == ("Hello.", 3)
+
+
+async def test_a_failure_that_stays_is_raised_at_once() -> None:
+    model = ScriptedModel(ModelFailed(model="m", problem="it does not know you"), "Hello.")
+
+    with pytest.raises(ModelFailed):
+        await asking.ask(model, HI, QUICK)
+
+    assert len(model.requests) == 1
+
+
+async def test_after_the_last_attempt_the_failure_is_raised() -> None:
+    model = ScriptedModel(busy(), busy(), busy(), "Hello.")
+
+    with pytest.raises(ModelFailed, match="it is busy"):
+        await asking.ask(model, HI, QUICK)
+
+    assert len(model.requests) == 3
+
+
+async def test_pauses_grow_up_to_the_longest(pauses: list[float]) -> None:
+    patience = Patience(attempts=6, pause=1.0, longest_pause=4.0)
+
+    with pytest.raises(ModelFailed):
+        await asking.ask(ScriptedModel(*[busy()] * 6), HI, patience)
+
+    assert [0.5 * full <= made <= full for made, full in zip(pauses, [1, 2, 4, 4, 4], strict=True)] == [
+        True
+    ] * 5
+
+
+def test_a_pause_is_spread_by_chance() -> None:
+    patience = Patience(pause=1.0)
+
+    assert [patience.before(2, chance) for chance in (0.0, 0.5, 1.0)] == [0.5, 0.75, 1.0]
+
+
+async def test_a_provider_that_asks_for_a_pause_gets_it(pauses: list[float]) -> None:
+    await asking.ask(ScriptedModel(busy(retry_after_ms=7000), "Hello."), HI, QUICK)
+
+    assert pauses == [7.0]
+
+
+async def test_nobody_waits_longer_than_patience_allows(pauses: list[float]) -> None:
+    model = ScriptedModel(busy(retry_after_ms=61_000), "Hello.")
+
+    with pytest.raises(ModelFailed) as caught:
+        await asking.ask(model, HI, QUICK)
+
+    assert (pauses, caught.value.retry_after_ms) == ([], 61_000)
+
+
+async def test_a_call_that_takes_too_long_is_tried_again() -> None:
+    model = ScriptedModel(NEVER(), "Hello.")
+
+    reply = await asking.ask(
+        model, HI, Patience(call=0.02, pause=0.001)
+    )  # the first attempt took the event from the script
+
+    assert reply.text == "Hello."
+
+
+async def test_a_call_that_always_takes_too_long_is_over_its_deadline() -> None:
+    model = ScriptedModel(NEVER(), NEVER())
+
+    with pytest.raises(DeadlineExceeded) as caught:
+        await asking.ask(model, HI, Patience(call=0.01, attempts=2, pause=0.001))
+
+    assert (caught.value.what, caught.value.seconds) == ("Model 'scripted'", 0.01)
+
+
+async def test_a_deadline_around_the_call_is_left_to_whoever_set_it() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await asking.ask(ScriptedModel(NEVER()), HI, Patience(call=60))
+
+
+async def test_a_stream_that_just_ends_is_tried_again() -> None:
+    class Short(ScriptedModel):
+        async def stream(self, request: Request) -> AsyncIterator[Part]:
+            self.requests.append(request)
+            yield Text("Hel")
+            if len(self.requests) > 1:
+                yield Reply(text="Hello.")
+
+    model = Short()
+
+    assert (await asking.ask(model, HI, QUICK)).text == "Hello."
+    assert len(model.requests) == 2
+
+
+async def test_text_is_told_as_it_comes_with_its_attempt() -> None:
+    told: list[tuple[str, int]] = []
+    model = ScriptedModel(["Hel", busy()], ["Hel", "lo."])
+
+    await asking.ask(model, HI, QUICK, lambda text, attempt: told.append((text, attempt)))
+
+    assert told == [("Hel", 1), ("Hel", 2), ("lo.", 2)]
+
+
+async def test_a_stream_is_closed_when_its_reply_is_there() -> None:
+    closed = asyncio.Event()
+
+    class Held(ScriptedModel):
+        async def stream(self, request: Request) -> AsyncIterator[Part]:
+            try:
+                yield Reply(text="Hello.")
+            finally:
+                closed.set()
+
+    await asking.ask(Held(), HI, QUICK)
+
+    assert closed.is_set()
+
+
+async def test_what_unusable_answers_cost_is_told() -> None:
+    lost: list[Usage] = []
+    wrong = busy(spent={"calls": 1, "input_tokens": 5, "output_tokens": 2})
+
+    await asking.ask(ScriptedModel(wrong, busy(), "Hello."), HI, QUICK, lost=lost.append)
+
+    assert lost == [Usage(calls=1, input_tokens=5, output_tokens=2)]
+
+
+async def test_a_typed_answer_that_does_not_fit_is_asked_for_again() -> None:
+    lost: list[Usage] = []
+    model = ScriptedModel(lambda request: {"name": "Ann"}, lambda request: {"name": "Ann", "age": 7})
+
+    answer, _ = await asking.fill(model, HI, Person, QUICK, lost.append)
+
+    assert (answer, len(lost)) == (Person(name="Ann", age=7), 1)
+
+
+async def test_a_model_is_told_what_was_wrong_with_its_answer() -> None:
+    model = ScriptedModel(
+        lambda request: {"name": "Ann"}, busy(), lambda request: 7, lambda request: {"name": "Ann", "age": 7}
+    )
+
+    await asking.fill(model, HI, Person, Patience(attempts=4, pause=0.001))
+
+    assert [[message.text for message in request.messages[1:]] for request in model.requests] == [
+        [],
+        [corrected("Object missing required field `age`")],
+        [corrected("Object missing required field `age`")],
+        [corrected("Expected `object`, got `int`")],
+    ]
+
+
+def corrected(problem: str) -> str:
+    problem = f"its answer is not what was asked for: {problem}"
+    return f"Your last answer could not be used: {problem}. Answer again."
+
+
+async def test_the_error_survives_its_journey_to_another_process() -> None:
+    error = busy(retry_after_ms=5, spent={"calls": 1})
+
+    kind, args = error.__reduce__()
+
+    assert kind(*args).facts() == error.facts()
+
+
+# In a turn.
+
+
+async def told_by(runtime: Runtime, thread: str) -> list[Event]:
+    return [event async for event in runtime.stream_turn(thread, "Hi")]
+
+
+async def test_a_client_can_tell_the_text_of_a_new_attempt_from_the_old(db: Database) -> None:
+    model = ScriptedModel(["Hel", busy()], ["Good ", "day."])
+    async with Runtime(db, model=model, patience=QUICK) as runtime:
+        told = await told_by(runtime, "a")
+
+    texts = [event for event in told if isinstance(event, TextDelta)]
+    assert [(event.text, event.step, event.attempt) for event in texts] == [
+        ("Hel", 1, 1),
+        ("Good ", 1, 2),
+        ("day.", 1, 2),
+    ]
+
+
+async def test_only_the_whole_reply_is_kept(db: Database) -> None:
+    model = ScriptedModel(["Hel", busy()], "Good day.")
+    async with Runtime(db, model=model, patience=QUICK) as runtime:
+        await runtime.run_turn("a", "Hi")
+
+    items = (await db.thread("a").items()).items
+    assert [item.body for item in items] == [{"content": "Hi"}, {"content": "Good day."}]
+
+
+@pytest.mark.promise("T-17")
+async def test_the_run_is_charged_for_answers_it_could_not_use(db: Database) -> None:
+    wrong = busy(spent={"calls": 1, "input_tokens": 5, "output_tokens": 2, "cost": 3})
+    model = ScriptedModel(wrong, Reply(text="Hello.", usage=Usage(calls=1, input_tokens=5, cost=4)))
+    async with Runtime(db, model=model, patience=QUICK) as runtime:
+        done = await runtime.run_turn("a", "Hi")
+
+    run = run_of(await db.records.get(KIND, done.run))
+    assert run.usage == done.usage == Usage(calls=2, input_tokens=10, output_tokens=2, cost=7)
+
+
+@pytest.mark.promise("T-17")
+async def test_a_run_that_failed_is_charged_too(db: Database) -> None:
+    wrong = ModelFailed(model="m", problem="nonsense", spent={"calls": 1, "output_tokens": 9})
+    async with Runtime(db, model=ScriptedModel(wrong), patience=QUICK) as runtime:
+        with pytest.raises(HoldfastError):
+            await runtime.run_turn("a", "Hi")
+
+    last = (await db.thread("a").changesets())[-1]
+    assert (last.run_meta or {})["usage"] == {"calls": 1, "output_tokens": 9}
+
+
+@pytest.mark.promise("R-24")
+async def test_after_a_missed_deadline_the_thread_takes_the_next_turn_at_once(db: Database) -> None:
+    patience = Patience(call=0.02, attempts=1)
+    async with Runtime(db, model=ScriptedModel(NEVER(), "Hello."), patience=patience) as runtime:
+        with pytest.raises(DeadlineExceeded):
+            await runtime.run_turn("a", "Hi")
+        done = await runtime.run_turn("a", "Still there?", busy="refuse")
+
+    assert done.text == "Hello."

@@ -1,0 +1,248 @@
+"""A local server that speaks the OpenAI chat protocol, says what it was told to say, and fails on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Body: TypeAlias = dict[str, Any]
+Called: TypeAlias = tuple[str, str, str]
+"""A tool call as it goes over the wire: its id, the tool, and its arguments as text."""
+
+REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """An answer. With ``cut`` it breaks off after so many pieces; ``quietly`` without a sign of it.
+
+    ``before`` is waited for before anything of the answer is sent, ``midway`` before its second piece.
+    """
+
+    text: str = ""
+    calls: Sequence[Called] = ()
+    tokens: tuple[int, int] = (11, 7)
+    finish: str = ""
+    pieces: int = 3
+    cut: int | None = None
+    quietly: bool = False
+    before: asyncio.Event | None = None
+    midway: asyncio.Event | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """An answer that is an HTTP error."""
+
+    status: int
+    message: str = "no"
+    code: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raw:
+    """An answer that is not what the protocol says."""
+
+    body: str
+    content_type: str = "application/json"
+
+
+Line: TypeAlias = Said | Refused | Raw
+
+
+class ChatServer:
+    """Plays a script, one line for each request, and keeps every request it got."""
+
+    def __init__(self, script: Sequence[Line | str]) -> None:
+        self.url = ""
+        self.requests: list[Body] = []
+        self.headers: list[dict[str, str]] = []
+        self.asked = asyncio.Event()
+        self.left = asyncio.Event()
+        """A client went away before its answer was whole."""
+        self._script = [Said(text=line) if isinstance(line, str) else line for line in script]
+        self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    def add(self, *lines: Line | str) -> None:
+        """More to say."""
+        self._script += [Said(text=line) if isinstance(line, str) else line for line in lines]
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        for writer in self._serving.values():
+            writer.transport.abort()
+        await asyncio.gather(*self._serving)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request and close the connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving[task] = writer
+        try:
+            body = await self._heard(reader)
+            line = self._script.pop(0) if self._script else Refused(status=400, message="the script is over")
+            self.asked.set()
+            await self._unless_left(reader, _answer(writer, line, body))
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self.left.set()
+        finally:
+            del self._serving[task]
+            writer.close()
+
+    async def _heard(self, reader: asyncio.StreamReader) -> Body:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {
+            name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)
+        }
+        body: Body = json.loads(await reader.readexactly(int(headers["content-length"])))
+        self.headers.append(headers)
+        self.requests.append(body)
+        return body
+
+    async def _unless_left(self, reader: asyncio.StreamReader, answering: Any) -> None:
+        """Answer, and stop at once when the client closes the connection."""
+        answer = asyncio.ensure_future(answering)
+        gone = asyncio.ensure_future(reader.read(1))
+        try:
+            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                await answer
+            else:
+                self.left.set()
+        finally:
+            for task in (answer, gone):
+                task.cancel()
+            await asyncio.gather(answer, gone, return_exceptions=True)
+
+
+@asynccontextmanager
+async def chat_server(*script: Line | str) -> AsyncIterator[ChatServer]:
+    """A server on a port of its own, until the block ends."""
+    chat = ChatServer(script)
+    server = await asyncio.start_server(chat.serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    chat.url = f"http://{host}:{port}/v1"
+    try:
+        yield chat
+    finally:
+        server.close()
+        await chat.close()
+        await server.wait_closed()
+
+
+def refusing_url() -> str:
+    """An address where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+
+
+async def _answer(writer: asyncio.StreamWriter, line: Line, body: Body) -> None:
+    if isinstance(line, Refused):
+        error = {"message": line.message, "type": "error", "code": line.code}
+        _whole(writer, line.status, json.dumps({"error": error}), "application/json", line.headers)
+    elif isinstance(line, Raw):
+        _whole(writer, 200, line.body, line.content_type)
+    elif not body.get("stream"):
+        await _met(line.before)
+        _whole(writer, 200, json.dumps(_completion(line, body)), "application/json")
+    else:
+        await _streamed(writer, line, body)
+    await writer.drain()
+
+
+async def _met(event: asyncio.Event | None) -> None:
+    if event is not None:
+        await event.wait()
+
+
+def _whole(
+    writer: asyncio.StreamWriter, status: int, text: str, kind: str, more: Mapping[str, str] | None = None
+) -> None:
+    payload = text.encode()
+    headers = {
+        "content-type": kind,
+        "content-length": str(len(payload)),
+        "connection": "close",
+        **(more or {}),
+    }
+    writer.write(_head(status, headers) + payload)
+
+
+async def _streamed(writer: asyncio.StreamWriter, line: Said, body: Body) -> None:
+    """Chunked, so that a cut can be seen; quietly, the end of the connection is the end of the answer."""
+    await _met(line.before)
+    headers = {"content-type": "text/event-stream", "connection": "close"}
+    chunked = not line.quietly
+    writer.write(_head(200, headers | ({"transfer-encoding": "chunked"} if chunked else {})))
+    for number, event in enumerate([*_events(line, body), "[DONE]"]):
+        if number == line.cut:
+            return
+        if number == 1:
+            await _met(line.midway)
+        data = f"data: {event}\n\n".encode()
+        writer.write(b"%x\r\n%s\r\n" % (len(data), data) if chunked else data)
+        await writer.drain()
+    if chunked:
+        writer.write(b"0\r\n\r\n")
+
+
+def _head(status: int, headers: Mapping[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Error')}", *(f"{k}: {v}" for k, v in headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def _finish(line: Said) -> str:
+    return line.finish or ("tool_calls" if line.calls else "stop")
+
+
+def _usage(line: Said) -> Body:
+    heard, said = line.tokens
+    return {"prompt_tokens": heard, "completion_tokens": said, "total_tokens": heard + said}
+
+
+def _completion(line: Said, body: Body) -> Body:
+    message: Body = {"role": "assistant", "content": line.text or None}
+    if line.calls:
+        message["tool_calls"] = [
+            {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for id, name, arguments in line.calls
+        ]
+    choice = {"index": 0, "message": message, "finish_reason": _finish(line)}
+    return {**_shared(body, "chat.completion"), "choices": [choice], "usage": _usage(line)}
+
+
+def _events(line: Said, body: Body) -> Iterator[str]:
+    for delta in _deltas(line):
+        yield _chunk(body, [{"index": 0, "delta": delta, "finish_reason": None}])
+    yield _chunk(body, [{"index": 0, "delta": {}, "finish_reason": _finish(line)}])
+    yield _chunk(body, [], usage=_usage(line))
+
+
+def _deltas(line: Said) -> Iterator[Body]:
+    for piece in _pieces(line.text, line.pieces):
+        yield {"role": "assistant", "content": piece}
+    for index, (id, name, arguments) in enumerate(line.calls):
+        function = {"name": name, "arguments": ""}
+        yield {"tool_calls": [{"index": index, "id": id, "type": "function", "function": function}]}
+        for piece in _pieces(arguments, line.pieces):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _chunk(body: Body, choices: list[Body], **more: Any) -> str:
+    return json.dumps({**_shared(body, "chat.completion.chunk"), "choices": choices, **more})
+
+
+def _shared(body: Body, kind: str) -> Body:
+    return {"id": "chatcmpl-1", "object": kind, "created": 1, "model": body["model"]}
+
+
+def _pieces(text: str, count: int) -> list[str]:
+    size = max(1, -(-len(text) // count))
+    return [text[start : start + size] for start in range(0, len(text), size)]
