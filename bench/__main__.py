@@ -32,6 +32,7 @@ CLAIMS = (
     "turn_growth",
     "turns_many",
     "adk",
+    "openai_agents",
     "imports",
     "langgraph",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -45,37 +47,47 @@ def answer(state: Chat) -> Chat:
 
 
 async def measure(ground: Ground) -> Section:
-    """The two take turns, turn by turn; then put by put, on the chat that they have then."""
-    turns = ground.count(800, 100)
-    folder = ground.folder()
-    async with (
-        hf.open(f"sqlite:///{folder}/ours.db") as db,
-        AsyncSqliteSaver.from_conn_string(str(folder / "theirs.db")) as theirs,
-    ):
-        ours = Checkpointer(db)
-        sizes: list[int] = []
+    """The two take turns, turn by turn; then put by put, each in a file of its own."""
+    turns, folder = ground.count(800, 100), ground.folder()
+    marks = dict.fromkeys((turns // 8, turns // 4, turns - turns // 8, turns), 0)
+    async with _both(folder, "turns") as (ours, theirs, db):
         steps = await turn_by_turn(
-            (_turns(ours, OURS, sizes, db), _turns(theirs, THEIRS)), Pace(rounds=1, block=turns, warmup=0)
+            (_turns(ours, OURS, marks, db), _turns(theirs, THEIRS)), Pace(rounds=1, block=turns, warmup=0)
         )
-        mine, other = _bytes(folder / "ours.db"), _bytes(folder / "theirs.db")
+    mine, other = (_bytes(folder / f"{name}-turns.db") for name in ("ours", "theirs"))
+    async with _both(folder, "puts") as (ours, theirs, _):
         puts = await turn_by_turn(
             (_puts(ours, OURS, 2 * turns), _puts(theirs, THEIRS, 2 * turns)),
             Pace(rounds=1, block=PUTS, warmup=5),
         )
-    verdicts = [
-        Verdict(bound=BYTES, measured=mine / other),
-        *of_latency(PUT, puts, OURS, THEIRS),
-        *of_latency(STEP, steps, OURS, THEIRS),
-    ]
-    early, late = turns // 8, turns - turns // 8
-    grown = (sizes[-1] - sizes[late - 1]) / (sizes[2 * early - 1] - sizes[early - 1])
-    verdicts.append(Verdict(bound=GROWTH, measured=grown))
-    note = f"{turns} turns of two messages: {mine / 1e6:,.1f} MB, against {other / 1e6:,.1f} MB."
-    return Section(title="LangGraph: a chat", timings=[*steps, *puts], verdicts=verdicts, notes=(note,))
+    first, second, third, fourth = marks.values()
+    return Section(
+        title="LangGraph: a chat",
+        timings=[*steps, *puts],
+        verdicts=[
+            Verdict(bound=BYTES, measured=mine / other),
+            *of_latency(PUT, puts, OURS, THEIRS),
+            *of_latency(STEP, steps, OURS, THEIRS),
+            Verdict(bound=GROWTH, measured=(fourth - third) / (second - first)),
+        ],
+        notes=(f"{turns} turns of two messages: {mine / 1e6:,.1f} MB, against {other / 1e6:,.1f} MB.",),
+    )
+
+
+@asynccontextmanager
+async def _both(folder: Path, name: str) -> AsyncIterator[tuple[Checkpointer, AsyncSqliteSaver, hf.Database]]:
+    async with (
+        hf.open(f"sqlite:///{folder}/ours-{name}.db") as db,
+        AsyncSqliteSaver.from_conn_string(str(folder / f"theirs-{name}.db")) as theirs,
+    ):
+        yield Checkpointer(db), theirs, db
 
 
 def _turns(
-    saver: BaseCheckpointSaver[Any], name: str, sizes: list[int] | None = None, db: hf.Database | None = None
+    saver: BaseCheckpointSaver[Any],
+    name: str,
+    marks: dict[int, int] | None = None,
+    db: hf.Database | None = None,
 ) -> Contestant:
     builder = StateGraph(Chat)
     builder.add_node("answer", answer)
@@ -86,8 +98,8 @@ def _turns(
     def ready(number: int) -> Act:
         async def act() -> None:
             await graph.ainvoke({"messages": [HumanMessage(text(number))]}, config)
-            if sizes is not None and db is not None:
-                sizes.append(int(str((await db.report()).facts["bytes"])))
+            if marks and db is not None and number + 1 in marks:
+                marks[number + 1] = int(str((await db.report()).facts["bytes"]))
 
         return act
 

@@ -19,7 +19,15 @@ PATIENCE = 380
 
 # The server that forks has no threads and has imported what most need, so a child takes milliseconds.
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["holdfast", "holdfast.stores.sqlite.store", "holdfast.testing.disk"])
+_context.set_forkserver_preload(
+    [
+        "holdfast",
+        "holdfast.runtime",
+        "holdfast.stores.postgres.store",
+        "holdfast.stores.sqlite.store",
+        "holdfast.testing.disk",
+    ]
+)
 
 
 class FailedApart(Exception):

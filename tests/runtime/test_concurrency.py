@@ -148,7 +148,7 @@ async def test_many_repetitions_at_once_run_one_turn(db: Database) -> None:
     assert len(model.requests) == 1
 
 
-async def disturbed(db: Database, *ops: object, items: tuple[hf.Item, ...] = ()) -> hf.Runtime:
+async def disturbed(db: Database, *ops: object, items: tuple[hf.Item, ...] = ()) -> hf.Runtime[Counting]:
     """A turn that adds to ``scores.mine`` while somebody else commits something in the middle of it."""
     pause = Pause()
     model = ScriptedModel(*pause.line("Done."))

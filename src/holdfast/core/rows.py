@@ -225,11 +225,24 @@ class AskPending(Ask[list[tuple[ThreadRow, int]]], frozen=True):
 
 
 class AskWords(Ask[list[Found]], frozen=True):
-    """Indexed texts that hold all of these words, the best first."""
+    """Indexed texts that hold all of these words, the best first; with ``any``, any of them, newest first."""
 
     words: tuple[str, ...]
     owner: str | None
     limit: int
+    any: bool = False
+    thread: str | None = None
+    log: str | None = None
+
+
+class AskCounts(Ask[list[int]], frozen=True):
+    """How many indexed texts hold each of these words, counted no further than ``most``."""
+
+    words: tuple[str, ...]
+    owner: str | None
+    most: int
+    thread: str | None = None
+    log: str | None = None
 
 
 Asking: TypeAlias = Generator[Ask[Any], Any, T]

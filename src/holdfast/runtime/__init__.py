@@ -1,12 +1,22 @@
 """Turns that survive: a schema, stages, a model, and checkpoints at exact moments."""
 
 from holdfast.runtime.asking import Patience
-from holdfast.runtime.context import Context, MemoryMode
+from holdfast.runtime.compaction import Compacted, Compaction
+from holdfast.runtime.context import (
+    Context,
+    CrisisLog,
+    EmbeddingProvider,
+    MemoryMode,
+    MemoryStore,
+    SessionMemoryBuffer,
+)
 from holdfast.runtime.draft import Delta
+from holdfast.runtime.effects import ExternalEffect
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.events import (
     Event,
     Failed,
+    HistoryRewritten,
     MessageAdded,
     RunFinished,
     RunStarted,
@@ -14,29 +24,52 @@ from holdfast.runtime.events import (
     StateChanged,
     TextDelta,
 )
+from holdfast.runtime.guardrails import Guardrail, guardrail
+from holdfast.runtime.inputs import Given
 from holdfast.runtime.logs import Log
 from holdfast.runtime.loop import Stage, respond
 from holdfast.runtime.messages import Message
 from holdfast.runtime.models import Model, Reply, Request, Text, ToolCall, ToolSpec, Usage
 from holdfast.runtime.outputs import Done
+from holdfast.runtime.rewinding import Rewound
 from holdfast.runtime.runs import Run
-from holdfast.runtime.schema import Conversation, State, input, kept, loaded, per_call, per_run
+from holdfast.runtime.schema import (
+    Conversation,
+    State,
+    input,
+    kept,
+    loaded,
+    per_call,
+    per_run,
+    per_turn,
+    whole_of,
+)
 from holdfast.runtime.stateless import run_agent
 from holdfast.runtime.suspension import Decision, PassOn, Replay, UseResult, Waiting
 from holdfast.runtime.tools import UNFINISHED, Effect, Outcome, Suspend, Tool, ToolContext, tool
+from holdfast.runtime.upgrades import Upgrade
 
 __all__ = [
     "UNFINISHED",
+    "Compacted",
+    "Compaction",
     "Context",
     "Conversation",
+    "CrisisLog",
     "Decision",
     "Delta",
     "Done",
     "Effect",
+    "EmbeddingProvider",
     "Event",
+    "ExternalEffect",
     "Failed",
+    "Given",
+    "Guardrail",
+    "HistoryRewritten",
     "Log",
     "MemoryMode",
+    "MemoryStore",
     "Message",
     "MessageAdded",
     "Model",
@@ -46,10 +79,12 @@ __all__ = [
     "Replay",
     "Reply",
     "Request",
+    "Rewound",
     "Run",
     "RunFinished",
     "RunStarted",
     "Runtime",
+    "SessionMemoryBuffer",
     "Stage",
     "StageStarted",
     "State",
@@ -61,15 +96,19 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolSpec",
+    "Upgrade",
     "Usage",
     "UseResult",
     "Waiting",
+    "guardrail",
     "input",
     "kept",
     "loaded",
     "per_call",
     "per_run",
+    "per_turn",
     "respond",
     "run_agent",
     "tool",
+    "whole_of",
 ]

@@ -1,24 +1,18 @@
 """How a turn begins: what is cleaned away, what comes in, and who holds the thread from then on."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from holdfast.core import making, ops
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import NewerSchema
-from holdfast.core.items import repair
 from holdfast.core.ops import Document, Op
-from holdfast.core.values import ABOUT, Head, Item
+from holdfast.core.values import Head, Item
 from holdfast.runtime.draft import CALLS, RUN
 from holdfast.runtime.runs import DONE, RUNNING, Run
-from holdfast.runtime.suspension import doubtful
-
-Upgrade: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-Upgrades: TypeAlias = Mapping[int, Upgrade]
-
-SCHEMA = "schema"
+from holdfast.runtime.schema import Schema
+from holdfast.runtime.suspension import closing
+from holdfast.runtime.upgrades import Upgrades, check_known, replaced, upgraded
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +47,7 @@ def inbound(
     *,
     inputs: Mapping[str, JSON],
     replace: Document | None,
-    version: int,
+    schema: Schema,
     upgrades: Upgrades,
 ) -> Inbound:
     """The first changeset: what an earlier run left is cleaned, then the run is marked, then the items.
@@ -62,12 +56,13 @@ def inbound(
         NewerSchema: A newer program wrote the state; it is left as it is.
     """
     before = head.state if head is not None else {}
-    snapshot = None if replace is None else {**replace, **{k: before[k] for k in (ABOUT,) if k in before}}
+    check_known(run.thread, before, schema)
+    snapshot = None if replace is None else replaced(replace, before, schema)
     base = before if snapshot is None else snapshot
-    patches = [*_upgraded(run.thread, before, base, version, upgrades), *_cleaned(base)]
+    patches = [*upgraded(run.thread, base, schema, upgrades), *_cleaned(base)]
     patches.append(making.set([RUN], _marked(run, inputs)))
     open = head.counters.open if head is not None else {}
-    broken = [_closing(open, doubtful(before))] if open else []
+    broken = [closing(open, before, "The run was interrupted before the tool answered.")] if open else []
     return Inbound(
         items=(*broken, *items),
         patches=tuple(patches),
@@ -82,31 +77,5 @@ def _marked(run: Run, inputs: Mapping[str, JSON]) -> Document:
     return {**marked, "inputs": dict(inputs)} if inputs else marked
 
 
-def _closing(open: dict[str, str | None], in_doubt: Sequence[str]) -> Item:
-    reason = "The run was interrupted before the tool answered."
-    if in_doubt:
-        reason += f" Whether it had its effect is not known: {', '.join(in_doubt)}."
-    return repair(open, reason)
-
-
 def _cleaned(state: Document) -> list[Op]:
     return [making.delete([key]) for key in (RUN, CALLS) if key in state]
-
-
-def _upgraded(thread: str, stored: Document, state: Document, version: int, upgrades: Upgrades) -> list[Op]:
-    """The ops that bring an older state up to this program's schema."""
-    about = stored.get(ABOUT)
-    found = about.get(SCHEMA) if isinstance(about, dict) else None
-    if found is None and not stored:
-        found = version
-        return [making.set([ABOUT, SCHEMA], version)]
-    found = int(found or 1)
-    if found > version:
-        raise NewerSchema(thread=thread, found=found, known=version)
-    if found == version:
-        return []
-    new: dict[str, JSON] = dict(state)
-    for number in range(found, version):
-        if number in upgrades:
-            new = upgrades[number](new)
-    return [*ops.diff(state, new), making.set([ABOUT, SCHEMA], version)]

@@ -3,7 +3,6 @@
 import msgspec
 
 from holdfast.core.errors import NotThere, RevisionConflict, VersionConflict
-from holdfast.core.items import repair
 from holdfast.core.making import delete, merge
 from holdfast.core.values import AppendTo, Changeset, Exact, Head, Put
 from holdfast.runtime.beginning import standing
@@ -13,6 +12,7 @@ from holdfast.runtime.journal import ended
 from holdfast.runtime.runs import CANCELLED, DONE, KIND, RUNNING, Ending, Run, meta_of, record_of, run_of
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.starting import is_over
+from holdfast.runtime.suspension import closing, doubtful
 from holdfast.threads.database import Database
 
 ENDING = Ending(termination=CANCELLED)
@@ -44,14 +44,16 @@ async def _closed(db: Database, head: Head, run: Run, now: int) -> None:
     """End a run that nobody is at: its calls are closed by one explicit item."""
     open = head.counters.open
     change = Changeset(
-        items=(repair(open, "The run was cancelled before the tool answered."),) if open else (),
+        items=(closing(open, head.state, "The run was cancelled before the tool answered."),) if open else (),
         patches=(delete([CALLS]), merge([RUN], {"status": DONE, "epoch": run.epoch + 1})),
         reason=RUN_FINISHED,
         run_id=run.id,
         parent_run_id=run.parent,
         run_meta=meta_of(run, ENDING),
     )
-    over = msgspec.structs.replace(ended(run, ENDING, now), epoch=run.epoch + 1)
+    over = msgspec.structs.replace(
+        ended(run, ENDING, now), epoch=run.epoch + 1, in_doubt=doubtful(head.state)
+    )
     await db.commit(
         [
             AppendTo(thread=run.thread, change=change, expect=Exact(head.version)),

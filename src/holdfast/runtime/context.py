@@ -3,8 +3,9 @@
 import enum
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from holdfast.core.encoding import JSON
 from holdfast.core.values import Record, RecordQuery
 from holdfast.runtime.models import Model
 
@@ -52,25 +53,40 @@ class EmbeddingProvider(Protocol):
         ...
 
 
+class SessionMemoryBuffer(Protocol):
+    """What was noticed in a session and is held until it ends."""
+
+    def hold(self, candidate: JSON) -> None:
+        """Keep a candidate for the end of the session."""
+        ...
+
+    def held(self) -> Sequence[JSON]:
+        """The candidates so far."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The dependencies of every stage, which no stage can change, and the turn that runs."""
+    """The dependencies of every stage, which no stage can change, and the turn that runs.
+
+    ``llm_client`` classifies and decides; ``response_llm`` words replies, and is the same model unless
+    another is given for it.
+    """
 
     llm_client: Model | None
-    memory_store: MemoryStore | None
-    crisis_log_backend: CrisisLog | None
+    memory_store: MemoryStore
+    crisis_log_backend: CrisisLog
     memory_mode: MemoryMode
     response_llm: Model | None = None
     embedding_provider: EmbeddingProvider | None = None
-    session_memory_buffer: Any | None = None
+    session_memory_buffer: SessionMemoryBuffer | None = None
     turn: "Turn"
+
+    def __post_init__(self) -> None:
+        if self.response_llm is None:
+            object.__setattr__(self, "response_llm", self.llm_client)
 
     @property
     def control_llm(self) -> Model | None:
         """The model that classifies and decides."""
         return self.llm_client
-
-    @property
-    def reply_llm(self) -> Model | None:
-        """The model that words replies: the one given for it, or the other."""
-        return self.response_llm or self.llm_client

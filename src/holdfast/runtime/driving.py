@@ -5,21 +5,21 @@ from collections.abc import Callable
 
 import msgspec
 
+from holdfast.core.encoding import plain
 from holdfast.core.errors import Conflict, HoldfastError, LeaseLost
-from holdfast.core.items import repair
 from holdfast.core.making import delete
-from holdfast.runtime.context import Context
 from holdfast.runtime.draft import CALLS
 from holdfast.runtime.events import Event, Failed, events_of
+from holdfast.runtime.journal import ThreadJournal
 from holdfast.runtime.lease import Lease
-from holdfast.runtime.loop import unanswered
 from holdfast.runtime.outputs import Done, done
-from holdfast.runtime.pipeline import run_stages
-from holdfast.runtime.runs import CANCELLED, ERROR, NATURAL, SUSPENDED, Ending
+from holdfast.runtime.pipeline import worked
+from holdfast.runtime.runs import CANCELLED, ERROR, Ending
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.starting import Started
-from holdfast.runtime.suspension import Suspended, Waiting
+from holdfast.runtime.suspension import Waiting, closing, doubtful
 from holdfast.runtime.turn import Turn
+from holdfast.runtime.view import unanswered
 
 
 async def drive(
@@ -40,7 +40,7 @@ async def drive(
     lease = Lease(started.journal, settings.lease_seconds, settings.clock, task.cancel)
     lease.start()
     try:
-        ending, waiting, error = await _worked(turn, settings)
+        ending, waiting, error = await worked(turn, settings)
     finally:
         await lease.end()
     if isinstance(error, LeaseLost):
@@ -58,23 +58,6 @@ async def drive(
     )
 
 
-async def _worked(turn: Turn, settings: Settings) -> tuple[Ending, tuple[Waiting, ...], BaseException | None]:
-    """Run the stages; how it ended, what waits, and what went wrong."""
-    try:
-        await run_stages(settings.stages, _context(turn, settings))
-    except Suspended as suspended:
-        return Ending(termination=SUSPENDED), suspended.waiting, None
-    except asyncio.CancelledError as error:
-        return Ending(termination=CANCELLED), (), error
-    except HoldfastError as error:
-        turn.tell(Failed(code=error.code, problem=str(error)))
-        return Ending(termination=ERROR, problem=f"{error.code}: {error}"), (), error
-    except Exception as error:  # noqa: BLE001  # a stage is not ours: its run ends as an error, then it is raised
-        turn.tell(Failed(code="stage_failed", problem=f"{type(error).__name__}: {error}"))
-        return Ending(termination=ERROR, problem=f"{type(error).__name__}: {error}"), (), error
-    return Ending(termination=NATURAL), (), None
-
-
 async def _finish(
     turn: Turn,
     started: Started,
@@ -87,10 +70,10 @@ async def _finish(
     if isinstance(error, Conflict):
         turn.draft.drop_delta()
     if ending.termination in (CANCELLED, ERROR):
-        await _close_calls(turn)
+        await _close_calls(turn, started.journal)
     if started.journal.run.key is not None:
         shown = done(turn, version=0, kind=settings.output, termination=ending.termination, waiting=waiting)
-        started.journal.output = msgspec.to_builtins(shown)
+        started.journal.output = plain(shown)
     try:
         await turn.finish(ending)
     except HoldfastError as failure:
@@ -98,7 +81,7 @@ async def _finish(
         raise
 
 
-async def _close_calls(turn: Turn) -> None:
+async def _close_calls(turn: Turn, journal: ThreadJournal) -> None:
     """Answer calls that will never be answered, so that the next turn finds the history whole."""
     log = turn.draft.schema.fields.get("history")
     if log is None:
@@ -106,19 +89,7 @@ async def _close_calls(turn: Turn) -> None:
     messages = [entry for entry in await turn.draft.log("history").tail(64) if entry.run == turn.id]
     open = {call.id: turn.id for call in unanswered(messages)}
     if open:
-        turn.add([repair(dict(open), "The run ended before the tool answered.")])
+        turn.add([closing(dict(open), turn.draft.state, "The run ended before the tool answered.")])
+        journal.run = msgspec.structs.replace(journal.run, in_doubt=doubtful(turn.draft.state))
     if CALLS in turn.draft.state:
         turn.draft.patch(delete([CALLS]))
-
-
-def _context(turn: Turn, settings: Settings) -> Context:
-    return Context(
-        llm_client=settings.model,
-        memory_store=settings.memory_store,
-        crisis_log_backend=settings.crisis_log_backend,
-        memory_mode=settings.memory_mode,
-        response_llm=settings.response_model,
-        embedding_provider=settings.embedding_provider,
-        session_memory_buffer=settings.session_memory_buffer,
-        turn=turn,
-    )

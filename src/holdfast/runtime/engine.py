@@ -1,9 +1,10 @@
 """The runtime: turns on threads that survive whatever happens to the process."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Generic, Self, TypedDict, Unpack, cast
 
 import msgspec
 
@@ -13,25 +14,29 @@ from holdfast.core.ops import Document
 from holdfast.core.values import Drop, Page, Window
 from holdfast.runtime import queueing
 from holdfast.runtime.asking import Patience
-from holdfast.runtime.beginning import Upgrade
 from holdfast.runtime.cancelling import cancel_elsewhere
+from holdfast.runtime.compaction import Compacted, Compaction, Summarize
 from holdfast.runtime.context import MemoryMode
+from holdfast.runtime.declaring import schema_of
 from holdfast.runtime.draft import Draft
 from holdfast.runtime.driving import drive
 from holdfast.runtime.events import Event, Mark, events_of
-from holdfast.runtime.inputs import checked_inputs, user_item
+from holdfast.runtime.inputs import Given, checked_inputs, user_item
 from holdfast.runtime.loop import Stage, respond
 from holdfast.runtime.messages import Message, item_of
 from holdfast.runtime.models import Model
-from holdfast.runtime.outputs import Done
+from holdfast.runtime.outputs import Done, Output
+from holdfast.runtime.resting import compact_at_rest
 from holdfast.runtime.resuming import resume
+from holdfast.runtime.rewinding import Rewound, rewind
 from holdfast.runtime.runs import INTERRUPTED, QUEUED
-from holdfast.runtime.schema import Conversation, Schema, State
+from holdfast.runtime.schema import Conversation, Shape
 from holdfast.runtime.settings import Settings, new_run_id, now_ms
 from holdfast.runtime.starting import Asked, Busy, Interrupted, key_id, reader, start
 from holdfast.runtime.suspension import Decision
 from holdfast.runtime.sweeping import Sweeper
 from holdfast.runtime.tools import Tool
+from holdfast.runtime.upgrades import Upgrade, current
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
@@ -57,7 +62,7 @@ class TurnOptions(TypedDict, total=False):
     parent: str | None
 
 
-class Runtime:
+class Runtime(Generic[Shape, Output]):
     """Runs turns on the threads of a database. Use it as an async context manager.
 
     While it is open it closes runs whose process died and begins turns that were queued. Leaving it ends
@@ -68,13 +73,14 @@ class Runtime:
         self,
         db: Database,
         *,
-        schema: type[State] = Conversation,
+        schema: type[Shape] = Conversation,  # type: ignore[assignment]  # the default of Shape
         stages: Sequence[Stage] | None = None,
         model: Model | None = None,
         response_model: Model | None = None,
         tools: Sequence[Tool] = (),
         instructions: str = "",
-        output: type | None = None,
+        compaction: Compaction | None = None,
+        output: type[Output] | None = None,
         schema_version: int = 1,
         upgrades: Mapping[int, Upgrade] | None = None,
         patience: Patience | None = None,
@@ -85,11 +91,13 @@ class Runtime:
         new_id: Callable[[], str] = new_run_id,
     ) -> None:
         self._db = db
-        self._tasks: dict[str, set[asyncio.Task[Done]]] = {}
+        self._tasks: dict[str, set[asyncio.Task[Done[Any]]]] = {}
         self._queues: dict[str, asyncio.Task[None]] = {}
+        self._compaction = compaction or Compaction()
+        answer = respond(instructions=instructions, tools=tools, compaction=compaction)
         self._settings = Settings(
-            schema=Schema.of(schema, schema_version),
-            stages=[respond(instructions=instructions, tools=tools)] if stages is None else list(stages),
+            schema=schema_of(schema, schema_version),
+            stages=list(stages) if stages is not None else [answer],
             model=model,
             response_model=response_model,
             output=output,
@@ -125,9 +133,7 @@ class Runtime:
 
     # Turns.
 
-    async def run_turn(
-        self, thread: str, message: str | Mapping[str, Any], **options: Unpack[TurnOptions]
-    ) -> Done:
+    async def run_turn(self, thread: str, message: Given, **options: Unpack[TurnOptions]) -> Done[Output]:
         """Run one turn and give its result once its end is on disk.
 
         Raises:
@@ -140,7 +146,7 @@ class Runtime:
         return await self._waited(self._task(thread, self._turn(asked, _nobody)))
 
     async def stream_turn(
-        self, thread: str, message: str | Mapping[str, Any], **options: Unpack[TurnOptions]
+        self, thread: str, message: Given, **options: Unpack[TurnOptions]
     ) -> AsyncIterator[Event]:
         """Run one turn and tell of it as it goes. A listener that leaves does not end the turn."""
         asked = self._asked(thread, message, options)
@@ -153,7 +159,7 @@ class Runtime:
 
     async def resume(
         self, thread: str, decisions: Mapping[str, Decision] | None = None, *, user: str | None = None
-    ) -> Done:
+    ) -> Done[Output]:
         """Go on with a run that waits for decisions, or that was interrupted, in whatever process.
 
         Raises:
@@ -191,7 +197,7 @@ class Runtime:
                 if event.mark is not None and event.mark > mark:
                     yield event
 
-    def _asked(self, thread: str, message: str | Mapping[str, Any], options: TurnOptions) -> Asked:
+    def _asked(self, thread: str, message: Given, options: TurnOptions) -> Asked:
         if not thread:
             raise InvalidId(what="thread id", problem="it is missing, and the runtime never makes one up")
         schema = self._settings.schema
@@ -209,12 +215,12 @@ class Runtime:
             parent=options.get("parent"),
         )
 
-    def _task(self, thread: str, work: Coroutine[Any, Any, Done]) -> "asyncio.Task[Done]":
+    def _task(self, thread: str, work: Coroutine[Any, Any, Done[Any]]) -> "asyncio.Task[Done[Any]]":
         task = asyncio.get_running_loop().create_task(work)
         running = self._tasks.setdefault(thread, set())
         running.add(task)
 
-        def forget(over: "asyncio.Task[Done]") -> None:
+        def forget(over: "asyncio.Task[Done[Any]]") -> None:
             running.discard(over)
             if not running:
                 self._tasks.pop(thread, None)
@@ -222,7 +228,7 @@ class Runtime:
         task.add_done_callback(forget)
         return task
 
-    async def _waited(self, task: "asyncio.Task[Done]") -> Done:
+    async def _waited(self, task: "asyncio.Task[Done[Any]]") -> Done[Any]:
         """The result of a turn; a caller that is cancelled cancels it."""
         try:
             return await asyncio.shield(task)
@@ -231,8 +237,11 @@ class Runtime:
             await asyncio.wait([task])
             raise
 
-    async def _turn(self, asked: Asked, emit: Emit) -> Done:
+    async def _turn(self, asked: Asked, emit: Emit) -> Done[Any]:
         db = self._scoped(asked.user)
+        if asked.key is not None and await queueing.holds(db, key_id(asked.thread, asked.key)):
+            self._drain(db, asked.thread)
+            await queueing.left(db, asked.thread, key_id(asked.thread, asked.key))
         if asked.busy != "queue":
             return await self._begun(db, asked, emit)
         if await queueing.first(db, asked.thread) is None:
@@ -246,7 +255,7 @@ class Runtime:
         self._drain(db, asked.thread)
         return Done(thread=asked.thread, run=key_id(asked.thread, key), version=0, termination=QUEUED)
 
-    async def _begun(self, db: Database, asked: Asked, emit: Emit, leave: Drop | None = None) -> Done:
+    async def _begun(self, db: Database, asked: Asked, emit: Emit, leave: Drop | None = None) -> Done[Any]:
         started = await start(db, asked, self._settings, leave)
         if isinstance(started, Done):
             return started
@@ -254,7 +263,7 @@ class Runtime:
             return await self._taken_up(db, asked, started, emit)
         return await drive(started, self._settings, emit)
 
-    async def _taken_up(self, db: Database, asked: Asked, broken: Interrupted, emit: Emit) -> Done:
+    async def _taken_up(self, db: Database, asked: Asked, broken: Interrupted, emit: Emit) -> Done[Any]:
         """Go on with a turn that was begun before; if the thread has gone on without it, that is its end."""
         try:
             return await self._resumed(db, asked.thread, {}, emit, run=broken.run)
@@ -268,8 +277,10 @@ class Runtime:
         decisions: Mapping[str, Decision],
         emit: Emit,
         run: str | None = None,
-    ) -> Done:
+    ) -> Done[Any]:
         resumed = await resume(db, thread, decisions, self._settings, only=run)
+        if isinstance(resumed, Done):
+            return resumed
         try:
             return await drive(resumed.started, self._settings, emit, resumed.begun)
         finally:
@@ -290,12 +301,14 @@ class Runtime:
 
     # Threads.
 
-    async def state(self, thread: str, *, at: int | None = None, user: str | None = None) -> State:
+    async def state(self, thread: str, *, at: int | None = None, user: str | None = None) -> Shape:
         """The state of a thread as the schema declares it, now or at an earlier version."""
         found: Thread = self._scoped(user).thread(thread)
         head = await found.head(at=at)
-        lengths = {log: size.length for log, size in head.counters.logs.items()}
-        return Draft(self._settings.schema, head.state, lengths, {}, reader(found)).view()
+        schema, upgrades = self._settings.schema, self._settings.upgrades
+        state = current(thread, head.state, schema, upgrades)
+        view = Draft(schema, state, head.counters.logs, {}, reader(found)).view()
+        return cast("Shape", view)  # the class that the schema was made from
 
     async def history(
         self, thread: str, *, last: int = 50, before: int | None = None, user: str | None = None
@@ -312,6 +325,54 @@ class Runtime:
     ) -> Thread:
         """A new thread that goes its own way from a version of another."""
         return await self._scoped(user).thread(thread).fork(new_id, at=at)
+
+    async def rewind(
+        self,
+        thread: str,
+        run: str | None = None,
+        *,
+        to: int | None = None,
+        compaction: int | None = None,
+        user: str | None = None,
+    ) -> Rewound:
+        """Take back what a run added to the history, everything after a version, or a compaction.
+
+        ``run`` ends exactly that run's items, if they are the whole end of the thread. ``to`` makes history
+        and state what they were. ``compaction`` is the version of one. Each is a new changeset, and the past
+        stays readable. Effects on the world are not taken back; those are listed.
+
+        Raises:
+            RewindRefused: What should be taken back is not whole at the end any more.
+            TurnBusy: A turn is at work.
+            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+        """
+        db = self._scoped(user)
+        return await rewind(db, thread, self._settings, run=run, to=to, compaction=compaction)
+
+    async def compact(
+        self,
+        thread: str,
+        *,
+        keep: int | None = None,
+        summarize: Summarize | None = None,
+        user: str | None = None,
+    ) -> Compacted:
+        """Put a summary in place of all messages but the newest few, as one changeset.
+
+        Raises:
+            InvalidArgument: There is nothing to compact, or somebody else keeps this history.
+            TurnBusy: A turn is at work.
+            TurnSuspended: Tool calls wait for a decision; it has to wait until they are answered.
+            TranscriptBroken: Tool calls were left open; the next turn closes them.
+            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+            ModelFailed: There is no summary; nothing was changed.
+        """
+        how = dataclasses.replace(
+            self._compaction,
+            keep=self._compaction.keep if keep is None else keep,
+            summarize=summarize or self._compaction.summarize,
+        )
+        return await compact_at_rest(self._scoped(user), thread, how, self._settings)
 
 
 LAST = 1 << 31

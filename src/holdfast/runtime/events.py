@@ -41,6 +41,13 @@ class MessageAdded(_Event, frozen=True, tag="message"):
     message: Message
 
 
+class HistoryRewritten(_Event, frozen=True, tag="rewritten"):
+    """Messages were taken out of the history, by a rewind or a compaction: read it again."""
+
+    reason: str
+    ended: int
+
+
 class StateChanged(_Event, frozen=True, tag="state"):
     """The stored state changed by these ops."""
 
@@ -76,7 +83,16 @@ class Failed(_Event, frozen=True, tag="error"):
     problem: str
 
 
-Event: TypeAlias = RunStarted | MessageAdded | StateChanged | RunFinished | StageStarted | TextDelta | Failed
+Event: TypeAlias = (
+    RunStarted
+    | MessageAdded
+    | HistoryRewritten
+    | StateChanged
+    | RunFinished
+    | StageStarted
+    | TextDelta
+    | Failed
+)
 
 
 def events_of(change: Changeset) -> list[Event]:
@@ -91,6 +107,9 @@ def _events(change: Changeset) -> Iterator[Event]:
     meta = change.run_meta or {}
     if meta.get("status") == "running":
         yield RunStarted(run=change.run_id, origin=_text(meta.get("origin"), "user"))
+    ended = sum(cut.count for cut in change.cuts if cut.log == HISTORY)
+    if ended:
+        yield HistoryRewritten(run=change.run_id, reason=change.reason, ended=ended)
     for item in change.items:
         if item.log == HISTORY and item.visibility == "all":
             yield MessageAdded(run=change.run_id, message=message_of(item))

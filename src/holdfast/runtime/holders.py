@@ -33,6 +33,10 @@ def is_gone(holder: Holder) -> bool:
     return _started(holder.pid) != holder.started
 
 
+AGE = 19
+"""Which of the facts about a process, after its state, says when it began."""
+
+
 @cache
 def _place() -> str:
     """What processes must share to know each other by number; empty where that cannot be told."""
@@ -44,8 +48,12 @@ def _place() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in the kernel's own count; numbers are used again, this is not."""
+    """When a process began, in the kernel's own count; numbers are used again, this is not.
+
+    Empty if there is none, or if it has ended and only nobody has asked yet how.
+    """
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
+        state, *facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, ValueError):
         return ""
+    return "" if state in "ZX" or len(facts) < AGE else facts[AGE - 1]

@@ -1,35 +1,53 @@
 """What comes into a turn: checked against the schema, and as an item of the history."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+import msgspec
 
 from holdfast.core import items
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import StateInvalid
+from holdfast.core.errors import InvalidArgument, StateInvalid
 from holdfast.core.values import HISTORY, Item
 from holdfast.runtime.schema import Fold, Lifecycle, Schema
 
 MESSAGE = "message"
 CALLER = "the caller"
 
+Given: TypeAlias = str | Mapping[str, Any] | msgspec.Struct
+"""What a caller gives to a turn: the message alone, a dict of inputs, or an input type of the application."""
 
-def checked_inputs(schema: Schema, given: str | Mapping[str, Any]) -> dict[str, JSON]:
+
+def checked_inputs(schema: Schema, given: Given) -> dict[str, JSON]:
     """The inputs of a turn as plain values; text alone is the message.
 
     Raises:
         StateInvalid: One is missing, unknown, no input, or of another type.
     """
-    values = {MESSAGE: given} if isinstance(given, str) else dict(given)
     inputs: dict[str, JSON] = {}
-    for name, value in values.items():
+    for name, value in _by_name(given).items():
         field = schema.field(name, CALLER)
         if field.lifecycle is not Lifecycle.INPUT:
-            raise StateInvalid(stage=CALLER, field=name, problem="it is not an input")
+            raise field.wrong(CALLER, "it is not an input")
         inputs[name] = field.checked(value, CALLER)
     for name in schema.names(Lifecycle.INPUT):
         if schema.fields[name].required and name not in inputs:
             raise StateInvalid(stage=CALLER, field=name, problem="the turn needs it")
     return inputs
+
+
+def _by_name(given: Any) -> Mapping[str, Any]:
+    if isinstance(given, str):
+        return {MESSAGE: given}
+    if isinstance(given, msgspec.Struct):
+        return msgspec.structs.asdict(given)
+    if dataclasses.is_dataclass(given) and not isinstance(given, type):
+        return {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
+    if isinstance(given, Mapping):
+        return given
+    problem = f"A turn takes a text, a dict of inputs or a struct of them, not {type(given).__name__}."
+    raise InvalidArgument(problem=problem)
 
 
 def user_item(schema: Schema, inputs: Mapping[str, JSON], *, id: str | None = None) -> Sequence[Item]:

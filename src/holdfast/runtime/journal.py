@@ -6,24 +6,30 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import OutcomeUnknown, VersionConflict
+from holdfast.core.errors import InvalidArgument, LeaseLost, OutcomeUnknown, RevisionConflict, VersionConflict
 from holdfast.core.making import set as put
 from holdfast.core.ops import Op
 from holdfast.core.values import AppendTo, Changeset, Committed, Exact, Item, Put, Record, Write
 from holdfast.runtime import rebasing
 from holdfast.runtime.draft import RUN, Draft, RunDelta
 from holdfast.runtime.events import RUN_FINISHED
-from holdfast.runtime.runs import KIND, Ending, Run, meta_of, record_of, run_of, status_after
+from holdfast.runtime.runs import KIND, RUNNING, Ending, Run, meta_of, record_of, run_of, status_after
 from holdfast.threads.database import Database
+from holdfast.threads.thread import Thread
 
 
 class Journal(Protocol):
     """Makes a turn's changes durable."""
 
     run: Run
+    thread: Thread | None
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Changeset | None:
         """Commit what changed since the last time; None if that is nothing and the run goes on."""
+        ...
+
+    async def append(self, change: Changeset) -> Changeset:
+        """Commit a changeset that has nothing of the draft."""
         ...
 
 
@@ -32,6 +38,7 @@ class Nowhere:
 
     def __init__(self, run: Run, logs: dict[str, list[Item]]) -> None:
         self.run = run
+        self.thread: Thread | None = None
         self._logs = logs
         self._version = 0
 
@@ -47,8 +54,12 @@ class Nowhere:
         change = _changeset(self.run, delta, reason, ending, ())
         return msgspec.structs.replace(change, version=self._version)
 
-    async def read(self, log: str, count: int | None) -> Sequence[Item]:
-        """The newest items of a log."""
+    async def append(self, change: Changeset) -> Changeset:
+        """Nothing is kept, so there is nothing to change."""
+        raise InvalidArgument(problem="This turn keeps nothing; there is no thread to change.")
+
+    async def read(self, log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
+        """The newest items of a log; nothing of it is ever hidden."""
         items = self._logs.get(log, [])
         return items if count is None else items[max(len(items) - count, 0) :]
 
@@ -65,6 +76,7 @@ class ThreadJournal:
         self._clock = clock
         self._db = db
         self._thread = db.thread(run.thread)
+        self.thread: Thread | None = self._thread
         self._owner = owner
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Changeset | None:
@@ -84,8 +96,20 @@ class ThreadJournal:
             except VersionConflict:
                 self.version = await rebasing.rebase(self._thread, self.run, draft, delta, self.version)
                 continue
+            except RevisionConflict:
+                await self._check_held()
+                continue
             draft.committed(delta)
             return done
+
+    async def append(self, change: Changeset) -> Changeset:
+        """Commit a changeset of this run that has nothing of the draft, such as a compaction.
+
+        Raises:
+            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+        """
+        own = msgspec.structs.replace(change, run_id=self.run.id, parent_run_id=self.run.parent)
+        return await self._committed(own, None)
 
     async def _committed(self, change: Changeset, ending: Ending | None) -> Changeset:
         writes: list[Write] = [
@@ -104,6 +128,17 @@ class ThreadJournal:
         assert isinstance(done, Committed)
         self.version = done.version
         return msgspec.structs.replace(change, version=done.version, time=done.time, hash=done.hash)
+
+    async def _check_held(self) -> None:
+        """Take in what was written on the run's record, if it is still ours.
+
+        Raises:
+            LeaseLost: Somebody else has closed the run or gone on with it.
+        """
+        epoch = self.run.epoch
+        run = await self.reread()
+        if run.status != RUNNING or run.epoch != epoch:
+            raise LeaseLost(thread=run.thread, run=run.id)
 
     def _ended(self, ending: Ending | None) -> Sequence[Write]:
         if ending is None:

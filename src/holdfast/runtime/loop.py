@@ -5,19 +5,24 @@ stopped: an answer that was kept is not asked for again, a tool that was answere
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from holdfast.core import making
 from holdfast.core.errors import InvalidArgument
+from holdfast.runtime import guardrails
+from holdfast.runtime.compaction import Compaction, Gauge, compact_in_turn, outgrown
 from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
+from holdfast.runtime.draft import RUN, TURN, Delta
 from holdfast.runtime.events import ASSISTANT, TOOL_RESULTS
-from holdfast.runtime.messages import CALL, RESULT, Message
+from holdfast.runtime.guardrails import Guardrail
+from holdfast.runtime.messages import Message
 from holdfast.runtime.models import Reply, Request, ToolCall
 from holdfast.runtime.toolbox import Toolbox
 from holdfast.runtime.tools import Tool
+from holdfast.runtime.view import HEARD, WINDOW, Prepare, Seen, Shows, View, kept, look, prepared, unanswered
 
 Stage: TypeAlias = Callable[[Any, Context], Awaitable[Delta | None]]
-WINDOW = 40
 MOST_STEPS = 32
 
 
@@ -26,61 +31,100 @@ def respond(
     instructions: str | Callable[[Any], str] = "",
     tools: Sequence[Tool] = (),
     window: int = WINDOW,
+    shows: Shows | None = None,
+    prepare: Prepare | None = None,
+    input_guardrails: Sequence[Guardrail] = (),
+    output_guardrails: Sequence[Guardrail] = (),
+    compaction: Compaction | None = None,
+    live: bool = True,
     field: str = "reply",
 ) -> Stage:
-    """A stage that lets the model answer, with tools, and puts the final text into a field."""
-    toolbox = Toolbox(tools)
+    """A stage that lets the model answer, with tools, and puts the final text into a field.
+
+    The model sees the newest ``window`` messages, of them those that ``shows`` lets through, in the shape
+    that ``prepare`` gives them; the history is not touched by any of it. Guardrails look at what the user
+    said before anything is kept of an answer, and at each text of an answer before it is kept. ``live``
+    says whether listeners hear text before it is kept.
+    """
+    responder = _Responder(
+        toolbox=Toolbox(tools),
+        view=View(window=window, shows=shows, prepare=prepare),
+        inputs=tuple(input_guardrails),
+        outputs=tuple(output_guardrails),
+        compaction=compaction,
+        live=live,
+    )
 
     async def respond(state: Any, ctx: Context) -> Delta:
         said = instructions(state) if callable(instructions) else instructions
-        return {field: await _loop(ctx, toolbox, said, window)}
+        return {field: await responder.answer(ctx, said)}
 
     return respond
 
 
-async def _loop(ctx: Context, toolbox: Toolbox, instructions: str, window: int) -> str:
-    turn = ctx.turn
-    for _ in range(MOST_STEPS):
-        messages = await history(ctx, window)
-        own = [message for message in messages if message.run == turn.id]
-        open = unanswered(own)
-        if open:
-            await toolbox.answer(turn, open)
-            await turn.checkpoint(TOOL_RESULTS)
-            toolbox.check_suspended(turn)
-            continue
-        if own and own[-1].role == "assistant":
-            return own[-1].text
-        request = Request(messages=messages, instructions=instructions, tools=toolbox.specs())
-        reply = await turn.ask(ctx.reply_llm, request)
-        turn.add(_as_messages(reply))
-        toolbox.intend(turn, reply.calls)
-        await turn.checkpoint(ASSISTANT)
-    raise InvalidArgument(problem=f"The model called tools {MOST_STEPS} times without an answer.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Responder:
+    toolbox: Toolbox
+    view: View
+    inputs: Sequence[Guardrail]
+    outputs: Sequence[Guardrail]
+    compaction: Compaction | None
+    live: bool
+
+    async def answer(self, ctx: Context, instructions: str) -> str:
+        """The text of the last answer, once everything before it is done."""
+        gauge = Gauge()
+        for _ in range(MOST_STEPS):
+            seen = await look(ctx, self.view.window)
+            open = unanswered(seen.own)
+            if not open:
+                if seen.own and seen.own[-1].role == "assistant":
+                    return _answered(ctx, seen, seen.own[-1].text)
+                reply, open = await self._step(ctx, seen, instructions, gauge)
+                if not open:
+                    return _answered(ctx, seen, reply.text, added=1)
+            await self.toolbox.answer(ctx.turn, open)
+            await ctx.turn.checkpoint(TOOL_RESULTS)
+            self.toolbox.check_suspended(ctx.turn)
+        raise InvalidArgument(problem=f"The model called tools {MOST_STEPS} times without an answer.")
+
+    async def _step(
+        self, ctx: Context, seen: Seen, instructions: str, gauge: Gauge
+    ) -> tuple[Reply, list[ToolCall]]:
+        """Ask the model once and make its reply durable; the reply, and the calls it leaves open."""
+        shown = await self._shown(ctx, seen, instructions, gauge)
+        request = Request(messages=shown, instructions=instructions, tools=self.toolbox.specs())
+        reply = await self._asked(ctx, seen, request)
+        gauge.counted(request, reply)
+        messages, calls = kept(reply, seen.own)
+        ctx.turn.add(messages)
+        self.toolbox.intend(ctx.turn, calls)
+        await ctx.turn.checkpoint(ASSISTANT)
+        return reply, calls
+
+    async def _shown(self, ctx: Context, seen: Seen, instructions: str, gauge: Gauge) -> list[Message]:
+        """What the model is shown, after a compaction if it is time for one."""
+        shown, how, window = await prepared(ctx, seen, self.view), self.compaction, self.view.window
+        if how is None or not outgrown(seen, shown, instructions, window=window, compaction=how, gauge=gauge):
+            return shown
+        if not await compact_in_turn(ctx, seen, how, gauge):
+            return shown
+        return await prepared(ctx, await look(ctx, window), self.view)
+
+    async def _asked(self, ctx: Context, seen: Seen, request: Request) -> Reply:
+        """A reply that every guardrail lets pass. Those on the input have passed if an answer was kept."""
+        first = not any(message.role == "assistant" for message in seen.own)
+        inputs = self.inputs if first else ()
+        said = "\n".join(seen.asked)
+        await guardrails.in_turn(inputs, said, ctx)
+        asking = ctx.turn.ask(ctx.response_llm, request, quiet=not self.live)
+        reply = await guardrails.beside(asking, inputs, said, ctx)
+        if reply.text or not reply.calls:
+            await guardrails.passed(self.outputs, reply.text, ctx)
+        return reply
 
 
-async def history(ctx: Context, window: int) -> list[Message]:
-    """The newest messages, never beginning in the middle of a tool call and its result."""
-    log = ctx.turn.draft.log("history")
-    messages = list(await log.tail(window))
-    while messages and messages[0].kind == RESULT:
-        messages.pop(0)
-    return messages
-
-
-def unanswered(messages: Sequence[Message]) -> list[ToolCall]:
-    """The calls among messages that no result answers."""
-    answered = {message.call for message in messages if message.kind == RESULT}
-    return [
-        ToolCall(id=message.call, name=message.name or "", arguments=message.arguments)
-        for message in messages
-        if message.kind == CALL and message.call is not None and message.call not in answered
-    ]
-
-
-def _as_messages(reply: Reply) -> list[Message]:
-    said = [Message(role="assistant", content=reply.text)] if reply.text or not reply.calls else []
-    return said + [
-        Message(role="assistant", kind=CALL, call=call.id, name=call.name, arguments=call.arguments)
-        for call in reply.calls
-    ]
+def _answered(ctx: Context, seen: Seen, text: str, *, added: int = 0) -> str:
+    """Note how far the run has come, so that a stage after this one asks for an answer of its own."""
+    ctx.turn.draft.patch(making.set([RUN, TURN, HEARD], seen.heard + len(seen.own) + added))
+    return text

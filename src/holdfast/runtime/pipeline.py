@@ -1,21 +1,70 @@
 """Stages, one after another: the one pipeline of the stateless call and the persistent runtime."""
 
 import asyncio
+import time
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
-from holdfast.core.errors import DeadlineExceeded
-from holdfast.core.making import set as put
+from holdfast.core.errors import DeadlineExceeded, HoldfastError
 from holdfast.runtime.context import Context
-from holdfast.runtime.draft import RUN
-from holdfast.runtime.events import USER_MESSAGE, StageStarted
+from holdfast.runtime.diagnostics import stamp
+from holdfast.runtime.draft import RUN, STAGE
+from holdfast.runtime.events import USER_MESSAGE, Failed, StageStarted
 from holdfast.runtime.loop import Stage
+from holdfast.runtime.outputs import shown
+from holdfast.runtime.runs import CANCELLED, ERROR, NATURAL, SUSPENDED, Ending
+from holdfast.runtime.settings import Settings
+from holdfast.runtime.suspension import Suspended, Waiting
 from holdfast.runtime.turn import Turn
+
+Worked: TypeAlias = tuple[Ending, tuple[Waiting, ...], BaseException | None]
+
+
+async def worked(turn: Turn, settings: Settings) -> Worked:
+    """Run the stages; how it ended, what waits, and what went wrong. Its times are noted with what it did."""
+    began = time.perf_counter()
+    try:
+        return await _ended(turn, settings)
+    finally:
+        stamp(turn, total_ms=_ms_since(began))
+
+
+async def _ended(turn: Turn, settings: Settings) -> Worked:
+    try:
+        await run_stages(settings.stages, context_of(turn, settings))
+        shown(turn, settings.output)
+    except Suspended as suspended:
+        return Ending(termination=SUSPENDED), suspended.waiting, None
+    except asyncio.CancelledError as error:
+        return Ending(termination=CANCELLED), (), error
+    except HoldfastError as error:
+        turn.tell(Failed(code=error.code, problem=str(error)))
+        return Ending(termination=ERROR, problem=f"{error.code}: {error}"), (), error
+    except Exception as error:  # noqa: BLE001  # a stage is not ours: its run ends as an error, then it is raised
+        turn.tell(Failed(code="stage_failed", problem=f"{type(error).__name__}: {error}"))
+        return Ending(termination=ERROR, problem=f"{type(error).__name__}: {error}"), (), error
+    return Ending(termination=NATURAL), (), None
+
+
+def context_of(turn: Turn, settings: Settings) -> Context:
+    """What every stage of a turn works with."""
+    return Context(
+        llm_client=settings.model,
+        memory_store=settings.memory_store,
+        crisis_log_backend=settings.crisis_log_backend,
+        memory_mode=settings.memory_mode,
+        response_llm=settings.response_model,
+        embedding_provider=settings.embedding_provider,
+        session_memory_buffer=settings.session_memory_buffer,
+        turn=turn,
+    )
 
 
 async def run_stages(stages: Sequence[Stage], ctx: Context) -> None:
     """Run every stage that is not done yet, and fold what each returns.
 
-    A stage that asked a model is made durable when it ends: it is not asked again after a crash.
+    A stage that asked a model is made durable when it ends: it is not asked again after a crash. Whatever
+    a finished stage changed is stored together with the note that it is done, so nothing is folded twice.
 
     Raises:
         DeadlineExceeded: All of it took too long.
@@ -33,14 +82,16 @@ async def run_stages(stages: Sequence[Stage], ctx: Context) -> None:
 
 
 async def _run(stage: Stage, ctx: Context, number: int, *, last: bool) -> None:
-    turn = ctx.turn
-    name = name_of(stage)
+    turn, name = ctx.turn, name_of(stage)
     turn.trace.append(name)
     turn.tell(StageStarted(name=name))
-    asked = turn.asked
-    turn.write(name, await stage(turn.draft.view(), ctx))
+    asked, began = turn.asked, time.perf_counter()
+    delta: Any = await stage(turn.draft.view(), ctx)
+    turn.times[name] = turn.times.get(name, 0.0) + _ms_since(began)
+    await turn.draft.recall(delta, turn.id)
+    turn.write(name, delta)
+    turn.draft.passed(number)
     if turn.asked > asked and not last:
-        turn.draft.patch(put([RUN, "stage"], number))
         await turn.checkpoint(USER_MESSAGE)
 
 
@@ -51,4 +102,8 @@ def name_of(stage: Stage) -> str:
 
 def _done(turn: Turn) -> int:
     standing = turn.draft.state.get(RUN)
-    return int(standing.get("stage", 0)) if isinstance(standing, dict) else 0
+    return int(standing.get(STAGE, 0)) if isinstance(standing, dict) else 0
+
+
+def _ms_since(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)

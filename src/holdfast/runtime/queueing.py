@@ -5,9 +5,17 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from holdfast.core.errors import HoldfastError, RevisionConflict, RunFailed, StoreDamaged, TurnSuspended
+from holdfast.core.encoding import plain
+from holdfast.core.errors import (
+    HoldfastError,
+    RecordNotFound,
+    RevisionConflict,
+    RunFailed,
+    StoreDamaged,
+    TurnSuspended,
+)
 from holdfast.core.values import Drop, Record, RecordQuery
-from holdfast.runtime.starting import Asked
+from holdfast.runtime.starting import LOOK_AGAIN, Asked
 from holdfast.threads.database import Database
 
 log = logging.getLogger("holdfast")
@@ -30,7 +38,7 @@ async def enqueue(db: Database, id: str, asked: Asked, now: int) -> None:
             owner=asked.user,
             tags=(f"thread:{asked.thread}",),
             sort=now,
-            body=msgspec.to_builtins(asked),
+            body=plain(asked),
         ),
         expect=0,
     )
@@ -41,6 +49,22 @@ async def first(db: Database, thread: str | None = None) -> Queued | None:
     tags = () if thread is None else (f"thread:{thread}",)
     found = await db.records.find(RecordQuery(kind=KIND, tags=tags, limit=1))
     return queued_of(found[0]) if found else None
+
+
+async def holds(db: Database, run: str) -> bool:
+    """Whether a turn is in the queue."""
+    try:
+        await db.records.get(KIND, run)
+    except RecordNotFound:
+        return False
+    return True
+
+
+async def left(db: Database, thread: str, run: str) -> None:
+    """Return once a turn is no longer in the queue."""
+    while await holds(db, run):
+        version = (await db.thread(thread).head()).version
+        await db.thread(thread).changed(version, timeout=LOOK_AGAIN)
 
 
 async def drained(db: Database, thread: str, begin: Callable[[Asked, Drop], Awaitable[object]]) -> None:

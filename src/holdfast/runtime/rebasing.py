@@ -29,7 +29,7 @@ async def rebase(thread: Thread, run: Run, draft: Draft, delta: RunDelta, versio
         for change in changes:
             check(run, delta, change)
             version = change.version
-    draft.rebased(head.state, {log: size.length for log, size in head.counters.logs.items()})
+    draft.rebased(head.state, head.counters.logs)
     return head.version
 
 

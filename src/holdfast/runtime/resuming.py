@@ -6,19 +6,22 @@ import msgspec
 
 from holdfast.core import making, ops
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import DecisionRefused, InvalidArgument, TurnBusy
+from holdfast.core.errors import InvalidArgument, RevisionConflict, TurnBusy, VersionConflict
 from holdfast.core.ops import Op
 from holdfast.core.values import AppendTo, Changeset, Committed, Exact, Head, Put, Record
-from holdfast.runtime.beginning import standing
-from holdfast.runtime.draft import CALLS, RUN, Draft
+from holdfast.runtime.beginning import Standing, standing
+from holdfast.runtime.deciding import decide
+from holdfast.runtime.draft import RUN, Draft
 from holdfast.runtime.events import USER_MESSAGE
 from holdfast.runtime.holders import this_process
 from holdfast.runtime.inputs import MESSAGE
 from holdfast.runtime.journal import ThreadJournal
-from holdfast.runtime.runs import DONE, KIND, RUNNING, Run, meta_of, record_of, run_of
+from holdfast.runtime.outputs import Done, done_before
+from holdfast.runtime.runs import DONE, KIND, RUNNING, SUSPENDED, WAITING, Run, meta_of, record_of, run_of
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.starting import Started, is_over, reader
-from holdfast.runtime.suspension import DECIDED, SUSPENDED, Decision, entries
+from holdfast.runtime.suspension import Decision, suspended_calls
+from holdfast.runtime.upgrades import upgraded
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
@@ -39,8 +42,10 @@ async def resume(
     settings: Settings,
     *,
     only: str | None = None,
-) -> Resumed:
+) -> Resumed | Done:
     """Take a run over where it stopped, with what was decided; whichever it is, or this one only.
+
+    If nothing was decided that was not decided before, and the run waits or has ended, nothing is changed.
 
     Raises:
         DecisionRefused: A decision is about no waiting call, or about one decided otherwise.
@@ -48,23 +53,39 @@ async def resume(
         TurnBusy: The run is still at work somewhere.
     """
     thread = db.thread(id)
-    head = await thread.head()
-    now = standing(head.state)
-    if now.status == DONE or not now.id or only not in (None, now.id):
-        refuse_all(id, decisions)
-        raise InvalidArgument(problem=f"Thread {id!r} has no run to resume.")
-    run = run_of(await db.records.get(KIND, now.id))
-    if run.status == RUNNING and not is_over(run, settings.clock()):
-        raise TurnBusy(thread=id, run=run.id, retry_after_ms=max(run.until - settings.clock(), 0))
-    decided = _decided(id, head, decisions)
+    while True:
+        head = await thread.head()
+        now = standing(head.state)
+        if not now.id or only not in (None, now.id) or (now.status == DONE and not decisions):
+            raise InvalidArgument(problem=f"Thread {id!r} has no run to resume.")
+        run = run_of(await db.records.get(KIND, now.id))
+        if run.status == RUNNING and not is_over(run, settings.clock()):
+            raise TurnBusy(thread=id, run=run.id, retry_after_ms=max(run.until - settings.clock(), 0))
+        decided = await decide(thread, head, run, decisions)
+        if not decided and (now.status == DONE or (now.status == WAITING and suspended_calls(head.state))):
+            return await _as_it_is(thread, head, run, settings)
+        try:
+            started = await _taken(db, head, run, now, list(decided.values()), settings)
+        except (VersionConflict, RevisionConflict):
+            continue  # somebody was faster: what they did decides what is left to do
+        return Resumed(started=started, begun=set(decided))
+
+
+async def _taken(
+    db: Database, head: Head, run: Run, now: Standing, decided: list[Op], settings: Settings
+) -> Started:
     held = _held(run, settings)
-    patches = [*decided, making.merge([RUN], {"status": RUNNING, "epoch": held.epoch})]
+    patches = [
+        *upgraded(run.thread, head.state, settings.schema, settings.upgrades),
+        *decided,
+        making.merge([RUN], {"status": RUNNING, "epoch": held.epoch}),
+    ]
     change = Changeset(
         patches=tuple(patches), reason=USER_MESSAGE, run_id=run.id, run_meta=meta_of(held, None)
     )
     results = await db.commit(
         [
-            AppendTo(thread=id, change=change, expect=Exact(head.version)),
+            AppendTo(thread=run.thread, change=change, expect=Exact(head.version)),
             Put(record=record_of(held, head.owner), expect=run.revision),
         ]
     )
@@ -73,12 +94,29 @@ async def resume(
     assert isinstance(saved, Record)
     held = msgspec.structs.replace(held, revision=saved.revision)
     journal = ThreadJournal(db, held, version=committed.version, owner=head.owner, clock=settings.clock)
-    lengths = {log: size.length for log, size in head.counters.logs.items()}
-    inputs = await _inputs(thread, now.id, now.inputs)
-    draft = Draft(settings.schema, ops.apply(head.state, patches), lengths, inputs, reader(thread))
+    thread = db.thread(run.thread)
+    inputs = await _inputs(thread, run.id, now.inputs)
+    draft = Draft(settings.schema, ops.apply(head.state, patches), head.counters.logs, inputs, reader(thread))
     change = msgspec.structs.replace(change, version=committed.version, time=committed.time)
-    started = Started(draft=draft, journal=journal, change=change)
-    return Resumed(started=started, begun=set(decisions))
+    return Started(draft=draft, journal=journal, change=change)
+
+
+async def _as_it_is(thread: Thread, head: Head, run: Run, settings: Settings) -> Done:
+    """What became of a run, if nothing more is to be done about it now."""
+    waiting = suspended_calls(head.state)
+    if run.output is not None and not waiting:
+        return done_before(run.output, settings.output)
+    said = [item.body for item in await thread.items(last=RECENT) if item.run == run.id]
+    text = said[-1].get("content") if said and isinstance(said[-1], dict) and not waiting else ""
+    return Done(
+        thread=run.thread,
+        run=run.id,
+        version=head.version,
+        text=text if isinstance(text, str) else "",
+        termination=run.termination or SUSPENDED,
+        waiting=waiting,
+        usage=run.usage,
+    )
 
 
 def _held(run: Run, settings: Settings) -> Run:
@@ -92,30 +130,8 @@ def _held(run: Run, settings: Settings) -> Run:
         termination=None,
         problem=None,
         cancel=False,
+        in_doubt=(),
     )
-
-
-def _decided(thread: str, head: Head, decisions: Mapping[str, Decision]) -> list[Op]:
-    """What the state says once calls are decided; a decision taken twice changes nothing."""
-    known = entries(head.state)
-    patches: list[Op] = []
-    for call, decision in decisions.items():
-        entry = known.get(call)
-        if entry is None:
-            raise DecisionRefused(thread=thread, call=call, problem="no such call waits")
-        if entry.decision is not None and entry.decision != decision:
-            raise DecisionRefused(thread=thread, call=call, problem="it was decided otherwise before")
-        if entry.status != SUSPENDED and entry.decision is None:
-            raise DecisionRefused(thread=thread, call=call, problem="it does not wait for a decision")
-        said = {"status": DECIDED, "decision": msgspec.to_builtins(decision)}
-        patches.append(making.merge([CALLS, call], said))
-    return patches
-
-
-def refuse_all(thread: str, decisions: Mapping[str, Decision]) -> None:
-    """Refuse decisions on a thread where nothing waits."""
-    for call in decisions:
-        raise DecisionRefused(thread=thread, call=call, problem="no such call waits")
 
 
 async def _inputs(thread: Thread, run: str, kept: Mapping[str, JSON]) -> dict[str, JSON]:

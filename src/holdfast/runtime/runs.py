@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.core.encoding import JSON
+from holdfast.core.encoding import JSON, plain
 from holdfast.core.errors import StoreDamaged
 from holdfast.core.values import Record
 from holdfast.runtime.holders import Holder
@@ -63,7 +63,7 @@ def record_of(run: Run, owner: str | None) -> Record:
         owner=owner,
         tags=(f"thread:{run.thread}", f"status:{run.status}"),
         sort=run.started,
-        body=msgspec.to_builtins(msgspec.structs.replace(run, revision=0)),
+        body=plain(msgspec.structs.replace(run, revision=0)),
     )
 
 
@@ -87,4 +87,4 @@ def meta_of(run: Run, ending: Ending | None) -> dict[str, JSON]:
     said: dict[str, JSON] = {"status": status_after(ending), "termination": ending.termination}
     if ending.problem is not None:
         said["problem"] = ending.problem
-    return {**said, "usage": msgspec.to_builtins(run.usage)}
+    return {**said, "usage": plain(run.usage)}

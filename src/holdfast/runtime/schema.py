@@ -2,41 +2,38 @@
 
 A schema is a class with annotated fields. What stands beside a type says how the field behaves:
 
-=============================== =====================================================================
-``Annotated[T, input]``         given by the caller at the start of a turn; no stage may write it
-``Annotated[Log[T], append]``   a log: entries are added and never rewritten
-``Annotated[dict, merge]``      kept from turn to turn; a change is merged by key
-``Annotated[T, kept]``          kept from turn to turn; the last write wins
-``Annotated[T, reducer]``       kept; any function of (old, new) gives the value after a change
-``Annotated[T, loaded]``        loaded anew in each turn, and never stored
-``T``                           fresh in each turn: the last turn's value never shows
-``Annotated[T, …, per_run]``    stored with the run, and deleted before the next one begins
-``Annotated[T, …, per_call]``   stored with one tool call, and deleted when it is resolved
-=============================== =====================================================================
+==================================== ================================================================
+``Annotated[T, input]``              given by the caller at the start of a turn; no stage may write it
+``Annotated[Log[T], append]``        a log: entries are added and never rewritten
+``Annotated[Log[T], whole_of(log)]`` all that was ever added to another log, also what compaction hid
+``Annotated[dict, merge]``           kept from turn to turn; a change is merged by key
+``Annotated[SomeState, merge]``      the same, and each part may say for itself how long it lives
+``Annotated[int, increment]``        kept; a change is added (also ``max``, ``min``, ``union``)
+``Annotated[T, kept]``               kept from turn to turn; the last write wins
+``Annotated[T, reducer]``            kept; any function of (old, new) gives the value after a change
+``Annotated[T, loaded]``             loaded anew in each turn, and gone with it
+``T``, ``Annotated[T, per_turn]``    fresh in each turn: the last turn's value never shows
+``Annotated[T, …, per_run]``         stored with the run, and deleted before the next one begins
+``Annotated[T, …, per_call]``        stored with one tool call, and deleted when it is resolved
+==================================== ================================================================
 """
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Self, TypeAlias, dataclass_transform, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, dataclass_transform, get_args
 
 import msgspec
 
-from holdfast.core.encoding import JSON, encode_checked
-from holdfast.core.errors import SchemaInvalid, StateInvalid
-from holdfast.core.making import append, merge
+from holdfast.core.encoding import JSON, check_finite, encode_checked, plain
+from holdfast.core.errors import InvalidValue, StateInvalid
+from holdfast.core.making import append
+from holdfast.core.ops import Op
 from holdfast.runtime.logs import Log
 from holdfast.runtime.messages import Message
 
 Reducer: TypeAlias = Callable[[Any, Any], Any]
-_EMPTY: dict[Any, Callable[[], Any]] = {
-    list: list,
-    dict: dict,
-    str: str,
-    set: set,
-    tuple: tuple,
-    Log: Log.empty,
-}
+MakeOp: TypeAlias = Callable[[Sequence[str | int], Any], Op]
 
 
 class Lifecycle(enum.Enum):
@@ -62,14 +59,23 @@ class Fold(enum.Enum):
     REPLACE = "replace"
     APPEND = "append"
     MERGE = "merge"
+    OP = "op"
     CUSTOM = "custom"
+
+
+class WholeOf(msgspec.Struct, frozen=True):
+    """Marks a log field as all of another log, visible or not."""
+
+    log: str
 
 
 input = Lifecycle.INPUT
 kept = Lifecycle.REDUCER
 loaded = Lifecycle.LOADED
+per_turn = Lifecycle.TURN
 per_run = Lifetime.RUN
 per_call = Lifetime.CALL
+whole_of = WholeOf
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -85,69 +91,109 @@ class State:
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """One declared field."""
+    """One declared field, or one part of a field that is a state of its own."""
 
-    name: str
+    path: tuple[str, ...]
     type: Any
     lifecycle: Lifecycle
     lifetime: Lifetime
     fold: Fold
+    default: Callable[[], Any]
+    op: MakeOp | None = None
     reducer: Reducer | None = None
     nested: "Schema | None" = None
-    default: Callable[[], Any]
+    whole_of: str | None = None
     required: bool = False
 
     @property
-    def stored(self) -> bool:
-        """Whether the thread's state holds it after the turn."""
-        return self.lifecycle is Lifecycle.REDUCER and self.lifetime is Lifetime.THREAD
+    def name(self) -> str:
+        """What errors call it: ``memory_control.action``."""
+        return ".".join(self.path)
+
+    @property
+    def log(self) -> str:
+        """The log that its entries stand in."""
+        return self.whole_of or self.path[-1]
 
     @property
     def entry(self) -> Any:
         """What a log's entries are."""
         return (*get_args(self.type), Any)[0]
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it begins anew in each turn."""
+        return self.lifecycle in (Lifecycle.TURN, Lifecycle.LOADED)
+
+    @property
+    def parts(self) -> "Schema | None":
+        """The parts that are changed one by one, if it has such."""
+        return self.nested if self.fold is Fold.MERGE else None
+
     def partial(self, value: Any, by: str) -> JSON:
         """A change as JSON: of a merged field the keys that change, of a folded one whatever it takes."""
-        if self.fold is Fold.REPLACE:
-            return self.checked(value, by)
+        if self.fold is Fold.CUSTOM:
+            return self._plain(value, by)
         if self.fold is Fold.MERGE and not isinstance(value, Mapping):
-            raise StateInvalid(stage=by, field=self.name, problem="it takes a dict of the keys that change")
-        return self.checked(value, by, self.type if self.fold is Fold.MERGE else Any)
+            raise self.wrong(by, "it takes a dict of the keys that change")
+        return self.checked(value, by)
 
-    def checked(self, value: Any, by: str, kind: Any = None) -> JSON:
+    def checked(self, value: Any, by: str) -> JSON:
         """A value as JSON, if it fits the field.
 
         Raises:
             StateInvalid: It does not; the error names who wrote it and the field.
         """
+        if self.nested is not None and isinstance(value, State | Mapping):
+            return self.nested.checked(value, by)
+        given = self._plain(value, by)
         try:
-            plain = msgspec.to_builtins(value, enc_hook=_refuse)
-            encode_checked(plain, self.name)
-            msgspec.convert(plain, self._plain_type if kind is None else kind)
-        except (msgspec.ValidationError, TypeError, ValueError) as error:
-            raise StateInvalid(stage=by, field=self.name, problem=str(error)) from error
-        return plain
+            msgspec.convert(given, self.type, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise self.wrong(by, str(error)) from error
+        return given
 
-    @property
-    def _plain_type(self) -> Any:
-        return list[self.entry] if self.fold is Fold.APPEND else self.type  # type: ignore[name-defined]  # made
+    def checked_entry(self, entry: Any, by: str) -> JSON:
+        """One entry of a log as JSON, if it fits."""
+        given = self._plain(entry, by)
+        try:
+            msgspec.convert(given, self.entry, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise self.wrong(by, str(error)) from error
+        return given
+
+    def wrong(self, by: str, problem: str) -> StateInvalid:
+        """The error that says what somebody did wrong with this field."""
+        return StateInvalid(stage=by, field=self.name, problem=problem)
+
+    def _plain(self, value: Any, by: str) -> JSON:
+        """A value as JSON that nobody else holds."""
+        try:
+            given = msgspec.to_builtins(value, str_keys=True, enc_hook=_refuse)
+            check_finite(given, self.name)
+            return encode_checked(plain(given), self.name)[1]
+        except (InvalidValue, TypeError, ValueError, RecursionError) as error:
+            raise self.wrong(by, str(error)) from error
 
     def read(self, value: Any) -> Any:
         """A stored value as the field declares it. Logs are handed through; they are read when asked."""
         if isinstance(value, Log):
             return value
+        if self.nested is not None and isinstance(value, dict):
+            return self.nested.made(value)
         try:
-            return msgspec.convert(value, self.type)
+            return msgspec.convert(value, self.type, str_keys=True)
         except msgspec.ValidationError as error:
-            raise StateInvalid(stage="the stored state", field=self.name, problem=str(error)) from error
+            raise self.wrong("the stored state", str(error)) from error
 
 
-class Schema(msgspec.Struct, frozen=True):
+class Schema(msgspec.Struct, frozen=True, kw_only=True):
     """All fields of a state class, by name, and the version of their meaning."""
 
     cls: type[State]
     fields: dict[str, Field]
+    leaves: tuple[Field, ...]
+    path: tuple[str, ...] = ()
     version: int = 1
 
     def field(self, name: str, by: str) -> Field:
@@ -157,14 +203,15 @@ class Schema(msgspec.Struct, frozen=True):
             StateInvalid: There is none of that name.
         """
         if name not in self.fields:
-            raise StateInvalid(stage=by, field=name, problem=f"{self.cls.__name__} has no such field")
+            whole = ".".join((*self.path, str(name)))
+            raise StateInvalid(stage=by, field=whole, problem=f"{self.cls.__name__} has no such field")
         return self.fields[name]
 
     def names(self, lifecycle: Lifecycle) -> list[str]:
         """The fields that live so long."""
-        return [field.name for field in self.fields.values() if field.lifecycle is lifecycle]
+        return [name for name, field in self.fields.items() if field.lifecycle is lifecycle]
 
-    def made(self, values: dict[str, Any]) -> State:
+    def made(self, values: Mapping[str, Any]) -> State:
         """The state as the class declares it, from plain values; what is missing takes its default."""
         return self.cls(
             **{
@@ -173,88 +220,38 @@ class Schema(msgspec.Struct, frozen=True):
             }
         )
 
-    @classmethod
-    def of(cls, state: type[State], version: int = 1) -> Self:
-        """The schema of a state class.
+    def checked(self, value: State | Mapping[str, Any], by: str) -> dict[str, JSON]:
+        """The given fields as JSON, if there are such and each fits."""
+        return {name: self.field(name, by).checked(part, by) for name, part in parts_of(value).items()}
+
+    def changes(self, delta: Mapping[str, Any], by: str) -> Iterator[tuple[Field, Any]]:
+        """What a delta changes, down to the parts that are folded one by one.
 
         Raises:
-            SchemaInvalid: A declaration makes no sense; the error names class and field.
+            StateInvalid: It names a field that is not there.
         """
-        return cls(state, _fields_of(state), version)
+        for name, value in delta.items():
+            field = self.field(name, by)
+            if field.parts is None:
+                yield field, value
+            elif isinstance(value, State | Mapping):
+                yield from field.parts.changes(parts_of(value), by)
+            else:
+                raise field.wrong(by, "it takes a dict of the parts that change")
 
 
-def _fields_of(state: type[State]) -> dict[str, Field]:
-    hints = get_type_hints(state, include_extras=True)
-    infos = {info.name: info for info in dataclasses.fields(state)}  # type: ignore[arg-type]  # made one
-    return {name: _field(state, infos[name], hints[name]) for name in infos}
+def parts_of(value: State | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a state, or of a dict that stands for one."""
+    return value if isinstance(value, Mapping) else dict(vars(value))
 
 
-def _field(state: type[State], info: "dataclasses.Field[Any]", hint: Any) -> Field:
-    kind, marks = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
-    fold, reducer = _fold(marks)
-    lifecycles = [mark for mark in marks if isinstance(mark, Lifecycle)]
-    lifetimes = [mark for mark in marks if isinstance(mark, Lifetime)]
-
-    def wrong(problem: str) -> SchemaInvalid:
-        return SchemaInvalid(schema=state.__name__, field=info.name, problem=problem)
-
-    if len(lifecycles) > 1 or len(lifetimes) > 1:
-        raise wrong("it has two lifecycles or two scopes")
-    lifecycle = lifecycles[0] if lifecycles else _implied(fold, lifetimes)
-    lifetime = lifetimes[0] if lifetimes else Lifetime.THREAD
-    if lifecycle is Lifecycle.INPUT and (fold is not Fold.REPLACE or lifetimes):
-        raise wrong("an input is given by the caller, so it has neither reducer nor scope")
-    if fold is Fold.APPEND and (get_origin(kind) or kind) not in (Log, list):
-        raise wrong("append needs a Log or a list")
-    if fold is Fold.APPEND and (lifecycle is not Lifecycle.REDUCER or lifetimes):
-        raise wrong("a log belongs to the thread")
-    nested = kind if isinstance(kind, type) and issubclass(kind, State) else None
-    if fold is Fold.MERGE and nested is None and (get_origin(kind) or kind) is not dict:
-        raise wrong("merge needs a dict or a nested State")
-    return Field(
-        name=info.name,
-        type=kind,
-        lifecycle=lifecycle,
-        lifetime=lifetime,
-        fold=fold,
-        reducer=reducer,
-        nested=Schema.of(nested) if nested else None,
-        default=_default(state, info, kind, lifecycle),
-        required=lifecycle is Lifecycle.INPUT
-        and info.default is dataclasses.MISSING
-        and info.default_factory is dataclasses.MISSING,
-    )
-
-
-def _fold(marks: tuple[Any, ...]) -> tuple[Fold, Reducer | None]:
-    if append in marks:
-        return Fold.APPEND, None
-    if merge in marks:
-        return Fold.MERGE, None
-    reducers = [mark for mark in marks if callable(mark) and not isinstance(mark, enum.Enum | type)]
-    return (Fold.CUSTOM, reducers[0]) if reducers else (Fold.REPLACE, None)
-
-
-def _implied(fold: Fold, lifetimes: list[Lifetime]) -> Lifecycle:
-    return Lifecycle.TURN if fold is Fold.REPLACE and not lifetimes else Lifecycle.REDUCER
-
-
-def _default(
-    state: type[State], info: "dataclasses.Field[Any]", kind: Any, lifecycle: Lifecycle
-) -> Callable[[], Any]:
-    """What a field starts as: what is declared, or its type's obvious nothing."""
-    if info.default is not dataclasses.MISSING:
-        return lambda: info.default
-    if info.default_factory is not dataclasses.MISSING:
-        return info.default_factory
-    plain = get_origin(kind) or kind
-    if (empty := _EMPTY.get(plain)) is not None:
-        return empty
-    if isinstance(plain, type) and issubclass(plain, State):
-        return lambda: Schema.of(plain).made({})
-    if lifecycle is Lifecycle.INPUT or type(None) in get_args(kind):
-        return lambda: None
-    raise SchemaInvalid(schema=state.__name__, field=info.name, problem="it needs a default")
+def leaves_of(fields: Mapping[str, Field]) -> Iterator[Field]:
+    """The fields that are folded as a whole: of a merged state its parts, else the field itself."""
+    for field in fields.values():
+        if field.parts is None:
+            yield field
+        else:
+            yield from field.parts.leaves
 
 
 def _refuse(value: Any) -> Any:
@@ -267,3 +264,13 @@ class Conversation(State):
     message: Annotated[str, input]
     history: Annotated[Log[Message], append]
     reply: str = ""
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Shape = TypeVar("Shape", bound=State, default=Conversation)
+else:
+    from typing import TypeVar
+
+    Shape = TypeVar("Shape")

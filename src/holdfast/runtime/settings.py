@@ -7,11 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.runtime.asking import Patience
-from holdfast.runtime.beginning import Upgrade
-from holdfast.runtime.context import CrisisLog, EmbeddingProvider, MemoryMode, MemoryStore
+from holdfast.runtime.context import (
+    CrisisLog,
+    EmbeddingProvider,
+    MemoryMode,
+    MemoryStore,
+    SessionMemoryBuffer,
+)
 from holdfast.runtime.loop import Stage
 from holdfast.runtime.models import Model
+from holdfast.runtime.outputs import check_output
 from holdfast.runtime.schema import Schema
+from holdfast.runtime.upgrades import Upgrade, check_upgrades
 
 
 def now_ms() -> int:
@@ -31,15 +38,19 @@ class Settings:
     schema: Schema
     stages: Sequence[Stage]
     model: Model | None
+    memory_store: MemoryStore
+    crisis_log_backend: CrisisLog
     response_model: Model | None = None
-    output: type | None = None
+    output: type[Any] | None = None
     upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
     patience: Patience = field(default_factory=Patience)
     lease_seconds: float = 15.0
     memory_mode: MemoryMode = MemoryMode.LOCAL
-    memory_store: MemoryStore | None = None
-    crisis_log_backend: CrisisLog | None = None
     embedding_provider: EmbeddingProvider | None = None
-    session_memory_buffer: Any | None = None
+    session_memory_buffer: SessionMemoryBuffer | None = None
     clock: Callable[[], int] = now_ms
     new_id: Callable[[], str] = new_run_id
+
+    def __post_init__(self) -> None:
+        check_output(self.schema, self.output)
+        check_upgrades(self.schema, self.upgrades)

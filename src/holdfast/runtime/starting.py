@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -33,12 +33,12 @@ from holdfast.core.values import (
     Write,
 )
 from holdfast.runtime.beginning import Inbound, inbound, standing
-from holdfast.runtime.draft import Draft
+from holdfast.runtime.draft import Draft, ReadLog, sizes_after
 from holdfast.runtime.events import USER_MESSAGE
 from holdfast.runtime.holders import is_gone, this_process
 from holdfast.runtime.inputs import MESSAGE
 from holdfast.runtime.journal import ThreadJournal, ended
-from holdfast.runtime.outputs import Done
+from holdfast.runtime.outputs import Done, done_before
 from holdfast.runtime.runs import (
     DONE,
     INTERRUPTED,
@@ -53,6 +53,7 @@ from holdfast.runtime.runs import (
 )
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.suspension import doubtful, suspended_calls
+from holdfast.runtime.taken import was_taken_back
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
@@ -125,7 +126,7 @@ async def start(
             [msgspec.structs.replace(item, run=run.id) for item in items],
             inputs=kept_inputs(asked),
             replace=asked.replace,
-            version=settings.schema.version,
+            schema=settings.schema,
             upgrades=settings.upgrades,
         )
         try:
@@ -170,17 +171,15 @@ async def _taken(
 
 
 def _draft(db: Database, head: Head | None, first: Inbound, asked: Asked, settings: Settings) -> Draft:
-    lengths = {log: size.length for log, size in head.counters.logs.items()} if head is not None else {}
-    for item in first.items:
-        lengths[item.log] = lengths.get(item.log, 0) + 1
-    return Draft(settings.schema, first.state, lengths, asked.inputs, reader(db.thread(asked.thread)))
+    sizes = sizes_after(head.counters.logs if head is not None else {}, Changeset(items=first.items))
+    return Draft(settings.schema, first.state, sizes, asked.inputs, reader(db.thread(asked.thread)))
 
 
-def reader(thread: Thread) -> Any:
+def reader(thread: Thread) -> ReadLog:
     """Reads the newest items of a thread's logs."""
 
-    async def read(log: str, count: int | None) -> Sequence[Item]:
-        return (await thread.items(last=count, log=log)).items
+    async def read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
+        return (await thread.items(last=count, log=log, whole=whole)).items
 
     return read
 
@@ -193,9 +192,14 @@ async def _head(thread: Thread) -> Head | None:
 
 
 async def _unknown(thread: Thread, head: Head | None, items: Sequence[Item]) -> list[Item]:
-    """The items that the thread has never had, however long ago."""
+    """The items that the thread has never had, however long ago; the last may have been taken back."""
     named = [item.id for item in items if item.id is not None]
-    known = {item.id for item in await thread.named(named)} if named and head is not None else set()
+    before = await thread.named(named) if named and head is not None else []
+    known = {item.id for item in before}
+    if items and items[-1].id in known:
+        same = [item for item in before if item.id == items[-1].id]
+        if all([await was_taken_back(thread, item) for item in same]):
+            known.discard(items[-1].id)
     first: dict[str, Item] = {}
     for item in items:
         if item.id is not None:
@@ -244,7 +248,7 @@ async def _made_before(db: Database, asked: Asked, settings: Settings) -> Done |
     if run.key != asked.print():
         raise KeyReused(thread=asked.thread, key=asked.key or "")
     if run.output is not None:
-        return msgspec.convert(run.output, Done)
+        return done_before(run.output, settings.output)
     if run.status == RUNNING and not is_over(run, settings.clock()):
         return None  # it shows as busy
     return Interrupted(run.id)

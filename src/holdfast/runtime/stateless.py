@@ -2,54 +2,135 @@
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from holdfast.core.encoding import JSON
-from holdfast.core.values import HISTORY
+import msgspec
+
+from holdfast.core.encoding import JSON, encode_checked
+from holdfast.core.errors import RecordNotFound, RevisionConflict
+from holdfast.core.values import HISTORY, LogSize, Record, RecordQuery
 from holdfast.runtime.asking import Patience
-from holdfast.runtime.context import Context, MemoryMode
+from holdfast.runtime.context import CrisisLog, MemoryMode, MemoryStore
+from holdfast.runtime.declaring import schema_of
 from holdfast.runtime.draft import Draft
 from holdfast.runtime.events import Event
-from holdfast.runtime.inputs import checked_inputs, user_item
+from holdfast.runtime.inputs import Given, checked_inputs, user_item
 from holdfast.runtime.journal import Nowhere
 from holdfast.runtime.loop import Stage, respond
 from holdfast.runtime.messages import Message, item_of
 from holdfast.runtime.models import Model
-from holdfast.runtime.outputs import Done, done
-from holdfast.runtime.pipeline import run_stages
-from holdfast.runtime.runs import NATURAL, Ending, Run
-from holdfast.runtime.schema import Conversation, Schema, State
+from holdfast.runtime.outputs import Done, Output, done
+from holdfast.runtime.pipeline import worked
+from holdfast.runtime.runs import Run
+from holdfast.runtime.schema import Conversation, State
+from holdfast.runtime.settings import Settings
+from holdfast.runtime.tools import Tool
 from holdfast.runtime.turn import Turn
+from holdfast.runtime.upgrades import replaced
 
 
 async def run_agent(
-    message: str | Mapping[str, Any],
+    message: Given,
     *,
     schema: type[State] = Conversation,
     stages: Sequence[Stage] | None = None,
     model: Model | None = None,
     response_model: Model | None = None,
+    tools: Sequence[Tool] = (),
+    instructions: str = "",
+    output: type[Output] | None = None,
     history: Sequence[Message] = (),
     state: Mapping[str, JSON] | None = None,
+    memory_store: MemoryStore | None = None,
+    crisis_log_backend: CrisisLog | None = None,
     patience: Patience | None = None,
     told: Callable[[Event], None] = lambda event: None,
-) -> Done:
-    """Run one turn on what is given, and keep nothing. What came before comes in as history and state."""
-    shape = Schema.of(schema)
-    inputs = checked_inputs(shape, message)
-    run = Run(id=f"run-{secrets.token_hex(8)}", thread="", started=0)
-    journal = Nowhere(run, {HISTORY: [item_of(entry) for entry in history]})
-    draft = Draft(shape, dict(state or {}), {HISTORY: len(history)}, inputs, journal.read)
-    turn = Turn(draft, journal, patience or Patience(), told)
-    ctx = Context(
-        llm_client=model,
-        memory_store=None,
-        crisis_log_backend=None,
+) -> Done[Output]:
+    """Run one turn on what is given, and keep nothing. What came before comes in as history and state.
+
+    Raises:
+        StateInvalid: An input, or the state given, does not fit the schema.
+        RunFailed: The turn could not be finished.
+    """
+    passing = PassingRecords()
+    settings = Settings(
+        schema=schema_of(schema),
+        stages=[respond(instructions=instructions, tools=tools)] if stages is None else list(stages),
+        model=model,
+        response_model=response_model,
+        output=output,
+        patience=patience or Patience(),
         memory_mode=MemoryMode.INCOGNITO,
-        response_llm=response_model,
-        turn=turn,
+        memory_store=memory_store or passing,
+        crisis_log_backend=crisis_log_backend or passing,
     )
-    turn.add(user_item(shape, inputs))
-    await run_stages([respond()] if stages is None else stages, ctx)
-    await turn.finish(Ending(termination=NATURAL))
-    return done(turn, version=0)
+    turn = _turn(settings, message, history, state or {}, told)
+    ending, waiting, error = await worked(turn, settings)
+    await turn.finish(ending)
+    if error is not None:
+        raise error
+    return done(turn, version=0, kind=output, termination=ending.termination, waiting=waiting)
+
+
+def _turn(
+    settings: Settings,
+    message: Given,
+    history: Sequence[Message],
+    state: Mapping[str, JSON],
+    told: Callable[[Event], None],
+) -> Turn:
+    inputs = checked_inputs(settings.schema, message)
+    before = [item_of(entry) for entry in history]
+    journal = Nowhere(Run(id=f"run-{secrets.token_hex(8)}", thread="", started=0), {HISTORY: before})
+    sizes = {HISTORY: LogSize(len(before), len(before))}
+    draft = Draft(settings.schema, replaced(state, {}, settings.schema), sizes, inputs, journal.read)
+    turn = Turn(draft, journal, settings.patience, told)
+    turn.add(user_item(settings.schema, inputs))
+    return turn
+
+
+class PassingRecords:
+    """Records that last as long as the turn that writes them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], Record] = {}
+
+    async def put(self, record: Record, *, expect: int | None = None) -> Record:
+        """Write a record.
+
+        Raises:
+            RevisionConflict: It is not where ``expect`` says.
+        """
+        before = self._kept.get((record.kind, record.id))
+        revision = before.revision if before is not None else 0
+        if expect not in (None, revision):
+            raise RevisionConflict(kind=record.kind, id=record.id, expected=expect, actual=revision)
+        body = encode_checked(record.body)[1]
+        kept = msgspec.structs.replace(record, body=body, revision=revision + 1)
+        self._kept[record.kind, record.id] = kept
+        return kept
+
+    async def get(self, kind: str, id: str) -> Record:
+        """A record.
+
+        Raises:
+            RecordNotFound: There is none.
+        """
+        if (kind, id) not in self._kept:
+            raise RecordNotFound(kind=kind, id=id)
+        return self._kept[kind, id]
+
+    async def find(self, query: RecordQuery) -> Sequence[Record]:
+        """The records that a query finds, in order of ``sort`` and id."""
+        found = [record for record in self._kept.values() if _is_found(record, query)]
+        found.sort(key=lambda record: (record.sort, record.id), reverse=query.newest)
+        return found[: query.limit]
+
+
+def _is_found(record: Record, query: RecordQuery) -> bool:
+    return (
+        record.kind == query.kind
+        and query.owner in (None, record.owner)
+        and set(query.tags) <= set(record.tags)
+        and (query.since is None or record.sort >= query.since)
+        and (query.until is None or record.sort <= query.until)
+    )

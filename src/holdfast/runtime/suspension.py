@@ -5,38 +5,53 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core.encoding import JSON
+from holdfast.core.items import repair
 from holdfast.core.ops import Document
+from holdfast.core.values import Item
 from holdfast.runtime.draft import CALLS
 
 INTENDED, SUSPENDED, DECIDED = "intended", "suspended", "decided"
+APPROVAL, INPUT, IN_DOUBT = "approval", "input", "in doubt"
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that waits, and what a person is asked."""
+    """A call that waits, and what a person is asked.
+
+    ``why`` is ``approval`` (may it be called?), ``input`` (the tool asks something) or ``in doubt`` (did it
+    have its effect before the process ended?). ``asked`` counts the questions about this call.
+    """
 
     call: str
     tool: str
     arguments: JSON = None
     question: JSON = None
+    why: str = APPROVAL
+    asked: int = 1
 
 
-class Replay(msgspec.Struct, frozen=True, tag="replay"):
+class Replay(msgspec.Struct, frozen=True, omit_defaults=True, tag="replay"):
     """Go ahead: run the call as it was asked for."""
 
+    asked: int | None = None
 
-class UseResult(msgspec.Struct, frozen=True, tag="result"):
+
+class UseResult(msgspec.Struct, frozen=True, omit_defaults=True, tag="result"):
     """Do not run the call; this is its result."""
 
     output: JSON
+    asked: int | None = None
 
 
-class PassOn(msgspec.Struct, frozen=True, tag="pass"):
+class PassOn(msgspec.Struct, frozen=True, omit_defaults=True, tag="pass"):
     """Run the call, and give this to the tool as ``context.decision``."""
 
     value: JSON
+    asked: int | None = None
 
 
 Decision: TypeAlias = Replay | UseResult | PassOn
+"""What a person decides. An answer to a second question about a call says so, ``Replay(asked=2)``: an answer
+to the first that is sent again is never taken for it."""
 
 
 class Suspended(Exception):
@@ -48,13 +63,28 @@ class Suspended(Exception):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """What the state keeps of an unresolved call. No status means that nothing was noted."""
+    """What the state keeps of an unresolved call. No status means that nothing was noted.
+
+    Only a call that may touch the world has a key.
+    """
 
     tool: str = ""
     status: str | None = None
+    key: str | None = None
     arguments: JSON = None
     question: JSON = None
+    why: str = APPROVAL
+    asked: int = 0
     decision: Decision | None = None
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it may have had its effect, if the run that made it is gone."""
+        if self.key is None:
+            return False
+        if self.status == SUSPENDED:
+            return self.why == IN_DOUBT
+        return not isinstance(self.decision, UseResult)
 
 
 def entries(state: Document) -> dict[str, Entry]:
@@ -63,24 +93,31 @@ def entries(state: Document) -> dict[str, Entry]:
     return msgspec.convert(calls, dict[str, Entry]) if isinstance(calls, dict) else {}
 
 
-def entry_of(state: Document, call: str) -> Entry:
-    """What the state keeps of one call."""
-    return entries(state).get(call, Entry())
-
-
 def doubtful(state: Document) -> tuple[str, ...]:
     """The calls that may or may not have had their effect, if the run that made them is gone."""
-    return tuple(
-        call
-        for call, entry in entries(state).items()
-        if entry.status == INTENDED or (entry.status == DECIDED and not isinstance(entry.decision, UseResult))
-    )
+    return tuple(call for call, entry in entries(state).items() if entry.in_doubt)
+
+
+def closing(open: dict[str, str | None], state: Document, reason: str) -> Item:
+    """Closes calls that will never be answered, and names those that may have had their effect anyway."""
+    known = entries(state)
+    in_doubt = [f"{known[call].tool} ({call})" for call in doubtful(state)]
+    if in_doubt:
+        reason = f"{reason} Whether these had their effect is not known: {', '.join(in_doubt)}."
+    return repair(open, reason)
 
 
 def suspended_calls(state: Document) -> tuple[Waiting, ...]:
     """The calls that wait, as the state says."""
     return tuple(
-        Waiting(call=call, tool=entry.tool, arguments=entry.arguments, question=entry.question)
+        Waiting(
+            call=call,
+            tool=entry.tool,
+            arguments=entry.arguments,
+            question=entry.question,
+            why=entry.why,
+            asked=entry.asked,
+        )
         for call, entry in entries(state).items()
         if entry.status == SUSPENDED
     )

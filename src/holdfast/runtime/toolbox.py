@@ -1,40 +1,57 @@
-"""Running a model's tool calls side by side, on one frozen state, with their effects accounted for."""
+"""Running a model's tool calls side by side, on one frozen state, with their effects accounted for.
+
+No intent, no effect: a tool that touches the world is called only after a changeset says so, either with the
+answer that asked for it or with a person's decision. A call whose intent is older than this process may have
+had its effect; what happens then is the tool's to say.
+"""
 
 import asyncio
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from holdfast.core import making
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import ToolConflict
-from holdfast.runtime.draft import CALLS, Draft, RunDelta
+from holdfast.core.errors import SchemaInvalid
+from holdfast.runtime.changes import Change, take_in
+from holdfast.runtime.draft import CALLS, Delta
 from holdfast.runtime.messages import RESULT, Message
 from holdfast.runtime.models import ToolCall, ToolSpec
-from holdfast.runtime.rebasing import first_clash
 from holdfast.runtime.suspension import (
+    APPROVAL,
+    IN_DOUBT,
+    INPUT,
     INTENDED,
     SUSPENDED,
     Entry,
     PassOn,
     Suspended,
     UseResult,
-    entry_of,
+    entries,
     suspended_calls,
 )
-from holdfast.runtime.tools import Effect, Outcome, Suspend, Tool, ToolContext, Unfinished
+from holdfast.runtime.tools import Effect, Suspend, Tool, ToolContext, Unfinished
 from holdfast.runtime.turn import Turn
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a call: an output and changes, or a question that waits."""
+    """A call's output, and what it changes."""
 
     call: ToolCall
     output: JSON = None
-    delta: RunDelta = RunDelta()
-    question: JSON = None
-    waits: bool = False
+    change: Change | None = None
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person is asked about a call, which waits."""
+
+    call: ToolCall
+    why: str
+    question: JSON
+    kept: Entry
+    key: str | None = None
+    change: Change | None = None
 
 
 class Toolbox:
@@ -42,6 +59,9 @@ class Toolbox:
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        for tool in tools:
+            if self._tools[tool.name] is not tool:
+                raise SchemaInvalid(schema="tools", field=tool.name, problem="two tools have this name")
 
     def specs(self) -> list[ToolSpec]:
         """What a model is told of them."""
@@ -50,24 +70,32 @@ class Toolbox:
     def intend(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
         """Note, with the answer that asks for them, every call that will touch the world."""
         for call in calls:
-            tool = self._tools.get(call.name)
             turn.begun.add(call.id)
-            if tool is not None and tool.effect is not Effect.NONE:
-                turn.draft.patch(making.set([CALLS, call.id], {"tool": call.name, "status": INTENDED}))
+            tool = self._tools.get(call.name)
+            if tool is not None and tool.effect is not Effect.NONE and _runs_at_once(tool, call):
+                noted: dict[str, JSON] = {"tool": call.name, "status": INTENDED, "key": new_key(turn, call)}
+                turn.draft.patch(making.set([CALLS, call.id], noted))
 
     async def answer(self, turn: Turn, calls: Sequence[ToolCall]) -> None:
         """Run calls side by side and take their outputs and changes in, in the order of the calls.
 
         Raises:
             ToolConflict: Two of them changed the same place, and the order matters.
+            StateInvalid: One changed what it may not.
         """
-        answers = await asyncio.gather(*(self._one(turn, call) for call in calls))
-        check_apart(answers)
-        for answer in answers:
-            if answer.waits:
-                self._suspend(turn, answer)
+        known = entries(turn.draft.state)
+        found = await asyncio.gather(
+            *(self._one(turn, call, known.get(call.id, Entry())) for call in calls), return_exceptions=True
+        )
+        results = [
+            _settled(call, result) for call, result in zip(calls, found, strict=True) if result is not None
+        ]
+        take_in(turn.draft, [result.change for result in results if result.change is not None])
+        for result in results:
+            if isinstance(result, Question):
+                _suspend(turn, result)
             else:
-                self._take_in(turn, answer)
+                _resolve(turn, result)
 
     def check_suspended(self, turn: Turn) -> None:
         """Stop the run here if calls wait for a person.
@@ -79,67 +107,105 @@ class Toolbox:
         if waiting:
             raise Suspended(waiting)
 
-    async def _one(self, turn: Turn, call: ToolCall) -> Answer:
+    async def _one(self, turn: Turn, call: ToolCall, kept: Entry) -> Answer | Question | None:
+        """What becomes of a call; None if it still waits."""
+        if kept.status == SUSPENDED:
+            return None
+        if isinstance(kept.decision, UseResult):
+            return Answer(call=call, output=kept.decision.output)
+        doubted = kept.key is not None and call.id not in turn.begun
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._tools)) or "none"
-            return Answer(call=call, output={"error": f"There is no tool {call.name!r}. Known: {known}."})
-        kept = entry_of(turn.draft.state, call.id)
-        if kept.status == SUSPENDED:
-            return Answer(call=call, waits=True, question=kept.question)
-        if isinstance(kept.decision, UseResult):
-            return Answer(call=call, output=kept.decision.output)
-        if call.id not in turn.begun and kept.status is not None:
-            return await self._in_doubt(turn, tool, call, kept)
-        if kept.decision is None and tool.needs_approval(call.arguments):
-            question = {"approve": call.name, "arguments": call.arguments}
-            return Answer(call=call, waits=True, question=question)
-        return await _called(turn, tool, call, kept)
-
-    async def _in_doubt(self, turn: Turn, tool: Tool, call: ToolCall, kept: Entry) -> Answer:
-        """A call that may have had its effect before its run was interrupted."""
-        if tool.effect is Effect.CHECKABLE and tool.check is not None:
-            found = await tool.check(_context(turn, call, kept))
-            if not isinstance(found, Unfinished):
-                return Answer(call=call, output=found)
-        elif tool.effect is Effect.UNKNOWN:
-            question = {"in_doubt": call.name, "arguments": call.arguments}
-            return Answer(call=call, waits=True, question=question)
-        return await _called(turn, tool, call, kept)
-
-    def _take_in(self, turn: Turn, answer: Answer) -> None:
-        turn.draft.patch(*answer.delta.patches)
-        for action in answer.delta.actions:
-            turn.draft.patch(action=action)
-        turn.draft.add(answer.delta.items)
-        turn.add([Message(role="tool", kind=RESULT, call=answer.call.id, content=answer.output)])
-        if answer.call.id in turn.draft.state.get(CALLS, {}):
-            turn.draft.patch(making.delete([CALLS, answer.call.id]))
-
-    def _suspend(self, turn: Turn, answer: Answer) -> None:
-        waiting = {
-            "tool": answer.call.name,
-            "arguments": answer.call.arguments,
-            "status": SUSPENDED,
-            "question": answer.question,
-        }
-        turn.draft.patch(making.merge([CALLS, answer.call.id], waiting))
+            return _wrong(call, f"There is no tool {call.name!r}. Known: {known}.", kept, doubted=doubted)
+        try:
+            given = tool.checked(call.arguments)
+        except msgspec.ValidationError as error:
+            return _wrong(call, f"The arguments do not fit: {error}", kept, doubted=doubted)
+        if doubted:
+            return await _taken_up(turn, tool, call, given, kept)
+        noted = tool.effect is Effect.NONE or kept.key is not None
+        if kept.decision is None and (not noted or tool.needs_approval(given)):
+            return _approval(turn, tool, call, kept)
+        return await _called(turn, tool, call, given, kept)
 
 
-async def _called(turn: Turn, tool: Tool, call: ToolCall, kept: Entry) -> Answer:
-    """Call a tool; whatever it raises is its answer to the model."""
+def _settled(call: ToolCall, result: Answer | Question | BaseException) -> Answer | Question:
+    """A result; all have ended, so that nothing goes on behind the back of a run that fails here."""
+    if isinstance(result, asyncio.CancelledError):  # the tool's own: if the run were cancelled, so were we
+        return Answer(call=call, output={"error": "The tool cancelled itself."})
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def new_key(turn: Turn, call: ToolCall) -> str:
+    """A name for one call and all its attempts. Models use call ids again, so the position is part of it."""
+    return f"{turn.id}:{turn.position}:{call.id}"
+
+
+def _runs_at_once(tool: Tool, call: ToolCall) -> bool:
     try:
-        async with asyncio.timeout(turn.patience.tool):
-            outcome = await tool.call(call.arguments, _context(turn, call, kept))
+        return not tool.needs_approval(tool.checked(call.arguments))
+    except msgspec.ValidationError:
+        return False
+
+
+def _wrong(call: ToolCall, problem: str, kept: Entry, *, doubted: bool) -> Answer | Question:
+    """A call that cannot be made: the model is told, unless it may have been made before."""
+    return _in_doubt(call, kept) if doubted else Answer(call=call, output={"error": problem})
+
+
+def _approval(turn: Turn, tool: Tool, call: ToolCall, kept: Entry) -> Question:
+    key = None if tool.effect is Effect.NONE else kept.key or new_key(turn, call)
+    return Question(call=call, why=APPROVAL, question={"approve": call.name}, kept=kept, key=key)
+
+
+def _in_doubt(call: ToolCall, kept: Entry) -> Question:
+    return Question(call=call, why=IN_DOUBT, question={"in_doubt": call.name}, kept=kept, key=kept.key)
+
+
+async def _taken_up(
+    turn: Turn, tool: Tool, call: ToolCall, given: Mapping[str, Any], kept: Entry
+) -> Answer | Question:
+    """Go on with a call that may have had its effect before its run was interrupted."""
+    if tool.effect is Effect.UNKNOWN:
+        return _in_doubt(call, kept)
+    if tool.effect is Effect.CHECKABLE:
+        try:
+            async with asyncio.timeout(turn.patience.tool):
+                found = await tool.find(_context(turn, call, kept))
+        except Exception as error:  # noqa: BLE001  # a check is not ours; a person is told what it said
+            asked = {"in_doubt": call.name, "check": f"{type(error).__name__}: {error}"}
+            return Question(call=call, why=IN_DOUBT, question=asked, kept=kept, key=kept.key)
+        if not isinstance(found, Unfinished):
+            return Answer(call=call, output=found)
+    return await _called(turn, tool, call, given, kept)
+
+
+async def _called(
+    turn: Turn, tool: Tool, call: ToolCall, given: Mapping[str, Any], kept: Entry
+) -> Answer | Question:
+    """Call a tool; whatever it raises is its answer to the model."""
+    deadline = asyncio.timeout(turn.patience.tool)
+    try:
+        async with deadline:
+            outcome = await tool.call(given, _context(turn, call, kept))
     except Suspend as asked:
-        return Answer(call=call, waits=True, question=asked.question)
-    except msgspec.ValidationError as error:
-        return Answer(call=call, output={"error": f"The arguments do not fit: {error}"})
-    except TimeoutError:
-        return Answer(call=call, output={"error": f"It took longer than {turn.patience.tool} s."})
+        change = _change(turn, call, asked.delta)
+        question = asked.question
+        return Question(call=call, why=INPUT, question=question, kept=kept, key=kept.key, change=change)
     except Exception as error:  # noqa: BLE001  # a tool is not ours; the model is told, and nothing is hidden
-        return Answer(call=call, output={"error": f"{type(error).__name__}: {error}"})
-    return Answer(call=call, output=outcome.output, delta=_changes(turn, call, outcome))
+        problem = f"{type(error).__name__}: {error}"
+        if deadline.expired():
+            unknown = "" if tool.effect is Effect.NONE else " Whether it had its effect is not known."
+            problem = f"It took longer than {turn.patience.tool} s.{unknown}"
+        return Answer(call=call, output={"error": problem})
+    return Answer(call=call, output=outcome.output, change=_change(turn, call, outcome.delta))
+
+
+def _change(turn: Turn, call: ToolCall, delta: Delta) -> Change | None:
+    return Change(tool=call.name, call=call.id, run=turn.id, delta=delta) if delta else None
 
 
 def _context(turn: Turn, call: ToolCall, kept: Entry) -> ToolContext:
@@ -147,31 +213,31 @@ def _context(turn: Turn, call: ToolCall, kept: Entry) -> ToolContext:
         thread=turn.thread,
         run=turn.id,
         call=call.id,
-        key=f"{turn.id}:{call.id}",
+        key=kept.key or f"{turn.id}:{call.id}",
         user=turn.user,
-        state=turn.draft.view(),
+        state=turn.draft.view(call.id),
         decision=kept.decision.value if isinstance(kept.decision, PassOn) else None,
     )
 
 
-def _changes(turn: Turn, call: ToolCall, outcome: Outcome) -> RunDelta:
-    """What a tool's delta changes, folded on the state that all of them saw."""
-    if not outcome.delta:
-        return RunDelta()
-    apart: Draft = turn.draft.apart()
-    apart.write(call.name, outcome.delta, run=turn.id, call=call.id)
-    return apart.take_delta()
+def _resolve(turn: Turn, answer: Answer) -> None:
+    """Add the result; what the state kept for the call goes with it."""
+    turn.add([Message(role="tool", kind=RESULT, call=answer.call.id, content=answer.output)])
+    if answer.call.id in turn.draft.state.get(CALLS, {}):
+        turn.draft.patch(making.delete([CALLS, answer.call.id]))
 
 
-def check_apart(answers: Sequence[Answer]) -> None:
-    """Refuse changes whose order matters: nobody said which tool comes first.
-
-    Raises:
-        ToolConflict: It names both tools and the place.
-    """
-    for left, right in combinations(answers, 2):
-        logs = {item.log for item in left.delta.items} & {item.log for item in right.delta.items}
-        clash = first_clash(left.delta.patches, right.delta.patches)
-        if logs or clash:
-            path: list[str | int] = list(clash[0].path) if clash else [min(logs)]
-            raise ToolConflict(first=left.call.name, second=right.call.name, path=path)
+def _suspend(turn: Turn, question: Question) -> None:
+    waiting: dict[str, JSON] = {
+        "tool": question.call.name,
+        "arguments": question.call.arguments,
+        "status": SUSPENDED,
+        "question": question.question,
+        "why": question.why,
+        "asked": question.kept.asked + 1,
+    }
+    if question.key is not None:
+        waiting["key"] = question.key
+    if question.kept.decision is not None:
+        waiting["decision"] = None
+    turn.draft.patch(making.merge([CALLS, question.call.id], waiting))

@@ -1,8 +1,10 @@
 """Tools: typed functions that a model may call, and what is known of their effects."""
 
+import asyncio
 import enum
 import inspect
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, get_type_hints, overload
 
@@ -13,6 +15,8 @@ from holdfast.core.errors import InvalidValue, SchemaInvalid
 from holdfast.runtime.draft import Delta
 from holdfast.runtime.models import ToolSpec
 from holdfast.runtime.schema import State
+
+log = logging.getLogger("holdfast")
 
 
 class Effect(enum.Enum):
@@ -30,7 +34,11 @@ class Effect(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """What a tool knows of its call. ``key`` is the same whenever this call is tried again."""
+    """What a tool knows of its call.
+
+    ``key`` is the same whenever this call is tried again, and no other call ever has it. ``state`` is a copy
+    of its own. ``decision`` is what a person's ``PassOn`` gave.
+    """
 
     thread: str
     run: str
@@ -42,18 +50,23 @@ class ToolContext:
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gives back when it also changes the state."""
+    """What a tool gives back when it also changes the state, by a delta as a stage's."""
 
     output: JSON
-    delta: dict[str, Any] = {}
+    delta: Delta = {}
 
 
 class Suspend(Exception):
-    """Raised by a tool that cannot go on before a person has answered a question."""
+    """Raised by a tool that cannot go on before a person has answered a question.
 
-    def __init__(self, question: JSON) -> None:
+    ``delta`` is what it wants kept meanwhile; fields that belong to a tool call are there when it is called
+    again.
+    """
+
+    def __init__(self, question: JSON, *, delta: Delta | None = None) -> None:
         super().__init__(str(question))
         self.question = question
+        self.delta: Delta = delta or {}
 
 
 class Unfinished:
@@ -63,7 +76,8 @@ class Unfinished:
 UNFINISHED = Unfinished()
 Approval: TypeAlias = bool | Callable[[JSON], bool]
 """Whether a person must agree: always, never, or by the arguments."""
-Check: TypeAlias = Callable[[ToolContext], Awaitable[JSON | Unfinished]]
+Check: TypeAlias = Callable[[ToolContext], Any]
+"""What became of a key: the call's output, or ``UNFINISHED``. It may be async."""
 
 
 class Function(Protocol):
@@ -92,30 +106,67 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         """What a model is told of it."""
         return ToolSpec(name=self.name, description=self.description, parameters=_schema(self.arguments))
 
-    def needs_approval(self, arguments: JSON) -> bool:
-        """Whether a person must agree before it is called with these arguments."""
-        return self.approval(arguments) if callable(self.approval) else self.approval
-
-    async def call(self, arguments: JSON, context: ToolContext) -> Outcome:
-        """Call it.
+    def checked(self, arguments: JSON) -> dict[str, Any]:
+        """What the function is called with.
 
         Raises:
-            ValidationError: The arguments are not what it takes; nothing was called.
-            InvalidValue: What it gave back is not JSON.
+            ValidationError: The arguments are not what it takes.
         """
         given = msgspec.convert(arguments, self.arguments)
-        values = {name: getattr(given, name) for name in given.__struct_fields__}
-        if self.context is not None:
-            values[self.context] = context
-        found = self.function(**values)
-        if inspect.isawaitable(found):
-            found = await found
-        outcome = found if isinstance(found, Outcome) else Outcome(output=found)
+        return {name: getattr(given, name) for name in given.__struct_fields__}
+
+    def needs_approval(self, given: Mapping[str, Any]) -> bool:
+        """Whether a person must agree before it is called so. If it cannot be told, one must."""
+        if not callable(self.approval):
+            return self.approval
         try:
-            plain = msgspec.to_builtins(outcome.output)
+            return self.approval(msgspec.to_builtins(given))
+        except Exception:
+            log.exception("Whether tool %s needs approval cannot be told; a person is asked.", self.name)
+            return True
+
+    async def call(self, given: Mapping[str, Any], context: ToolContext) -> Outcome:
+        """Call it with arguments that were checked.
+
+        Raises:
+            Suspend: A person has to answer first.
+            InvalidValue: What it gave back is not JSON.
+        """
+        values = dict(given) if self.context is None else {**given, self.context: context}
+        try:
+            found = await _awaited(self.function, values)
+        except Suspend as asked:
+            raise Suspend(self._plain(asked.question, "question"), delta=asked.delta) from asked
+        outcome = found if isinstance(found, Outcome) else Outcome(output=found)
+        return msgspec.structs.replace(outcome, output=self._plain(outcome.output, "output"))
+
+    async def find(self, context: ToolContext) -> JSON | Unfinished:
+        """What its check says of a call that may have had its effect."""
+        assert self.check is not None
+        found = await _awaited(self.check, {}, context)
+        return found if isinstance(found, Unfinished) else self._plain(found, "check")
+
+    def _plain(self, value: Any, what: str) -> JSON:
+        try:
+            plain = msgspec.to_builtins(value)
         except TypeError as error:
-            raise InvalidValue(path=f"output of tool {self.name}", problem=str(error)) from error
-        return Outcome(output=encode_checked(plain, f"output of tool {self.name}")[1], delta=outcome.delta)
+            raise InvalidValue(path=f"{what} of tool {self.name}", problem=str(error)) from error
+        return encode_checked(plain, f"{what} of tool {self.name}")[1]
+
+
+async def _awaited(function: Callable[..., Any], values: Mapping[str, Any], *first: Any) -> Any:
+    """What a function gives; one that is not async has a thread of its own, so that nothing waits for it."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*first, **values)
+    found = await asyncio.to_thread(_plainly, function, values, first)
+    return await found if inspect.isawaitable(found) else found
+
+
+def _plainly(function: Callable[..., Any], values: Mapping[str, Any], first: Sequence[Any]) -> Any:
+    try:
+        return function(*first, **values)
+    except StopIteration as error:  # a future cannot carry it
+        raise RuntimeError("the function raised StopIteration") from error
 
 
 @overload
@@ -176,26 +227,44 @@ def _tool(
 
 
 def _arguments(function: Function) -> tuple[str | None, type[msgspec.Struct]]:
-    hints = get_type_hints(function, include_extras=True)
+    def wrong(field: str, problem: str) -> SchemaInvalid:
+        return SchemaInvalid(schema=function.__name__, field=field, problem=problem)
+
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise wrong("", str(error)) from error
     context: str | None = None
     fields: list[Any] = []
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or name not in hints:
-            problem = "every argument of a tool has a name and a type"
-            raise SchemaInvalid(schema=function.__name__, field=name, problem=problem)
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise wrong(name, "every argument of a tool is given by name")
+        if name not in hints:
+            raise wrong(name, "every argument of a tool has a type")
         if hints[name] is ToolContext:
             context = name
-        elif parameter.default is parameter.empty:
-            fields.append((name, hints[name]))
         else:
-            fields.append((name, hints[name], parameter.default))
+            fields.append((name, hints[name], *_default(parameter)))
     made = msgspec.defstruct(
         f"{function.__name__}_arguments", fields, kw_only=True, forbid_unknown_fields=True
     )
+    try:
+        _schema(made)
+    except TypeError as error:
+        raise wrong("", f"a model cannot be told its arguments: {error}") from error
     return context, made
 
 
+def _default(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    if parameter.default is parameter.empty:
+        return ()
+    if isinstance(parameter.default, list | dict | set):
+        return (msgspec.field(default_factory=parameter.default.copy),)
+    return (parameter.default,)
+
+
 def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    """What a model is told of the arguments, as JSON Schema."""
     _, parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
     found = parts.pop(arguments.__name__)
     found.pop("title", None)

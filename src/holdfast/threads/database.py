@@ -99,9 +99,20 @@ class Database:
         plan = await self.store.change(self._scope, lambda setting: planning.plan_commit(ready, setting))
         return plan.results
 
-    async def search(self, query: str, *, owner: str | None = None, limit: int = 20) -> list[Found]:
-        """Visible items that hold all of the words, the best first."""
-        return await search_words(self.store, self._scope, query, owner=owner, limit=limit)
+    async def search(
+        self,
+        query: str,
+        *,
+        any: bool = False,
+        owner: str | None = None,
+        thread: str | None = None,
+        log: str | None = None,
+        limit: int = 20,
+    ) -> list[Found]:
+        """Visible items that hold all of the words, the best first; with ``any``, any of them."""
+        return await search_words(
+            self.store, self._scope, query, any=any, owner=owner, thread=thread, log=log, limit=limit
+        )
 
     async def index(self) -> int:
         """Bring the search index up to date, so that a search has little to read besides."""

@@ -1,11 +1,14 @@
 """Search by words: the index, brought up to date apart from appends, and the tail it does not hold yet."""
 
-from holdfast.core import reading
+import msgspec
+
+from holdfast.core import ranking, reading
 from holdfast.core.checking import check_limit
 from holdfast.core.errors import StoreDamaged
 from holdfast.core.planning import Plan
 from holdfast.core.ports import Store
 from holdfast.core.rows import (
+    AskCounts,
     AskCuts,
     Asking,
     AskPending,
@@ -23,21 +26,55 @@ from holdfast.core.values import Found, Item, Scope
 
 PENDING = 256
 BATCH = 256
+CANDIDATES = 512
+"""How many texts a search for any of the words compares at most; of more, the newest."""
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look for, and where: all of these words or any, of one owner, in one thread, in one log."""
+
+    words: tuple[str, ...]
+    owner: str | None = None
+    thread: str | None = None
+    log: str | None = None
 
 
 async def search_words(
-    store: Store, scope: Scope, query: str, *, owner: str | None, limit: int
+    store: Store,
+    scope: Scope,
+    query: str,
+    *,
+    limit: int,
+    any: bool = False,
+    owner: str | None = None,
+    thread: str | None = None,
+    log: str | None = None,
 ) -> list[Found]:
-    """Visible items that hold all of the words, the best first.
+    """Visible items that hold all of the words, or any of them, the best first.
 
-    What the index does not hold yet is read as it is; if that is too much, the index comes first.
+    What the index does not hold yet is read as it is; if that is too much, the index comes first. A search
+    for any of the words compares texts by how rare the words are, so there the index always comes first.
     """
-    wanted, limit = tuple(dict.fromkeys(words(query))), check_limit(limit)
-    if not wanted or not limit:
+    wanted = Query(words=tuple(dict.fromkeys(words(query))), owner=owner, thread=thread, log=log)
+    if not wanted.words or not check_limit(limit):
         return []
-    if len(await store.read(scope, ask(AskPending(PENDING)))) == PENDING:
+    late = await store.read(scope, ask(AskPending(PENDING)))
+    if len(late) == PENDING:
         await index_pending(store, scope)
-    return await store.read(scope, _search(wanted, owner, limit))
+    elif any:
+        for row, upto in late:
+            if _is_asked_for(row, wanted):
+                await _index_all(store, scope, row, upto)
+    return await store.read(scope, (_search_any if any else _search)(wanted, check_limit(limit)))
+
+
+def _is_asked_for(row: ThreadRow, wanted: Query) -> bool:
+    return wanted.owner in (None, row.owner) and wanted.thread in (None, row.id)
+
+
+async def _index_all(store: Store, scope: Scope, row: ThreadRow, indexed: int) -> None:
+    while indexed < row.version:
+        indexed += await _index(store, scope, row, indexed)
 
 
 async def index_pending(store: Store, scope: Scope) -> int:
@@ -79,11 +116,55 @@ def _texts(items: list[ItemRow]) -> list[Text]:
     ]
 
 
-def _search(wanted: tuple[str, ...], owner: str | None, limit: int) -> Asking[list[Found]]:
-    tail = yield from _tail(wanted, owner)
+def _search_any(wanted: Query, limit: int) -> Asking[list[Found]]:
+    """Hits for any of the words: found by the rarest of them, ranked by all of them."""
+    numbers = yield from ask(
+        AskCounts(wanted.words, wanted.owner, CANDIDATES, thread=wanted.thread, log=wanted.log)
+    )
+    counts = dict(zip(wanted.words, numbers, strict=True))
+    hits = yield from _candidates(wanted, counts)
+    total = yield from _size(wanted, counts)
+    scores = ranking.bm25([hit.text for hit in hits], counts, total)
+    ranked = sorted(zip(scores, hits, strict=True), key=lambda pair: (-pair[0], -pair[1].version))
+    found: list[Found] = []
+    for start in range(0, len(ranked), limit):
+        page = [msgspec.structs.replace(hit, score=score) for score, hit in ranked[start : start + limit]]
+        found += yield from _all_visible(page)
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+def _candidates(wanted: Query, counts: dict[str, int]) -> Asking[list[Found]]:
+    """Texts with any of the rarer words. If all are common, also those that hold each of them."""
+    rare = ranking.chosen(counts, CANDIDATES)
+    hits: list[Found] = []
+    if rare and counts[rare[0]] >= CANDIDATES:
+        hits = yield from ask(
+            AskWords(wanted.words, wanted.owner, CANDIDATES // 4, thread=wanted.thread, log=wanted.log)
+        )
+    if rare:
+        hits += yield from ask(
+            AskWords(tuple(rare), wanted.owner, CANDIDATES, any=True, thread=wanted.thread, log=wanted.log)
+        )
+    return list({(hit.thread, hit.log, hit.place): hit for hit in hits}.values())
+
+
+def _size(wanted: Query, counts: dict[str, int]) -> Asking[int]:
+    """How many texts there are: in the thread asked for, else a guess from its commonest word."""
+    row = (yield from _readable(wanted.thread)) if wanted.thread is not None else None
+    if row is None:
+        return 2 * max(counts.values())
+    return sum(size.length for log, size in row.counters.logs.items() if wanted.log in (None, log))
+
+
+def _search(wanted: Query, limit: int) -> Asking[list[Found]]:
+    tail = yield from _tail(wanted)
     asked = limit * 2
     while True:  # the index holds ended items too, and they may be the best
-        hits = yield from ask(AskWords(wanted, owner, asked))
+        hits = yield from ask(
+            AskWords(wanted.words, wanted.owner, asked, thread=wanted.thread, log=wanted.log)
+        )
         found = yield from _all_visible([*tail, *hits])
         if len(found) >= limit or len(hits) < asked:
             return sorted(found, key=lambda hit: -hit.score)[:limit]
@@ -116,12 +197,12 @@ def _visible(row: ThreadRow, hit: Found) -> Asking[bool]:
     return not any(cut.version > hit.version for cut in cuts)
 
 
-def _tail(wanted: tuple[str, ...], owner: str | None) -> Asking[list[Found]]:
+def _tail(wanted: Query) -> Asking[list[Found]]:
     """Hits in changesets that the index does not hold yet."""
     found: list[Found] = []
     late = yield from ask(AskPending(PENDING))
     for row, indexed in late:
-        if owner not in (None, row.owner):
+        if not _is_asked_for(row, wanted):
             continue
         after = max(indexed, _own_start(row))
         while log := (yield from reading.read_log(row, after, None, BATCH)):
@@ -131,8 +212,8 @@ def _tail(wanted: tuple[str, ...], owner: str | None) -> Asking[list[Found]]:
     return found
 
 
-def _holds(text: Text, wanted: tuple[str, ...]) -> bool:
-    return set(wanted) <= set(words(text.text))
+def _holds(text: Text, wanted: Query) -> bool:
+    return wanted.log in (None, text.log) and set(wanted.words) <= set(words(text.text))
 
 
 def _hit(row: ThreadRow, text: Text) -> Found:

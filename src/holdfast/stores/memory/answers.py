@@ -1,7 +1,7 @@
 """Questions answered from what is held."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -10,6 +10,7 @@ from holdfast.core.rows import (
     Ask,
     AskAnchor,
     AskChangesets,
+    AskCounts,
     AskCuts,
     AskDue,
     AskItems,
@@ -27,12 +28,13 @@ from holdfast.core.rows import (
     CutRow,
     ItemRow,
     KeyRow,
+    Text,
     ThreadRow,
     Unreadable,
 )
 from holdfast.core.text import words
 from holdfast.core.values import Found, Job, Record, Scope
-from holdfast.stores.memory.rows import Tenant, decode_job, decode_record
+from holdfast.stores.memory.rows import Rows, Tenant, decode_job, decode_record
 
 
 def answer(tenant: Tenant, scope: Scope, question: Ask[Any]) -> Any:
@@ -152,25 +154,39 @@ def _pending(tenant: Tenant, scope: Scope, question: AskPending) -> list[tuple[T
 
 def _words(tenant: Tenant, scope: Scope, question: AskWords) -> list[Found]:
     found = []
-    for key in tenant.ids.values():
+    for rows, text in _texts(tenant, scope, question):
+        said = words(text.text)
+        held = [word for word in question.words if word in said]
+        if held if question.any else len(held) == len(question.words):
+            score = 0.0 if question.any else sum(said.count(word) for word in held) / len(said)
+            found.append(
+                Found(
+                    thread=rows.thread.id,
+                    log=text.log,
+                    place=text.place,
+                    version=text.version,
+                    text=text.text,
+                    score=score,
+                )
+            )
+    if question.any:
+        return found[::-1][: question.limit]
+    return sorted(found, key=lambda hit: (-hit.score, hit.thread, hit.place))[: question.limit]
+
+
+def _counts(tenant: Tenant, scope: Scope, question: AskCounts) -> list[int]:
+    said = [set(words(text.text)) for _, text in _texts(tenant, scope, question)]
+    return [min(sum(word in held for held in said), question.most) for word in question.words]
+
+
+def _texts(tenant: Tenant, scope: Scope, question: AskWords | AskCounts) -> Iterator[tuple[Rows, Text]]:
+    """The indexed texts that a question is about."""
+    for id, key in tenant.ids.items():
         rows = tenant.rows[key]
         if scope.user not in (None, rows.thread.owner) or question.owner not in (None, rows.thread.owner):
             continue
-        for text in rows.texts:
-            said = words(text.text)
-            if all(word in said for word in question.words):
-                score = sum(said.count(word) for word in question.words) / len(said)
-                found.append(
-                    Found(
-                        thread=rows.thread.id,
-                        log=text.log,
-                        place=text.place,
-                        version=text.version,
-                        text=text.text,
-                        score=score,
-                    )
-                )
-    return sorted(found, key=lambda hit: (-hit.score, hit.thread, hit.place))[: question.limit]
+        if question.thread in (None, id):
+            yield from ((rows, text) for text in rows.texts if question.log in (None, text.log))
 
 
 _answers: dict[type, Callable[[Tenant, Scope, Any], Any]] = {
@@ -189,4 +205,5 @@ _answers: dict[type, Callable[[Tenant, Scope, Any], Any]] = {
     AskDue: _due,
     AskPending: _pending,
     AskWords: _words,
+    AskCounts: _counts,
 }

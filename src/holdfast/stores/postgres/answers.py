@@ -14,6 +14,7 @@ from holdfast.core.rows import (
     Ask,
     AskAnchor,
     AskChangesets,
+    AskCounts,
     AskCuts,
     AskItems,
     AskJob,
@@ -215,7 +216,13 @@ def _threads(question: AskThreads) -> Values:
 
 
 def _words(question: AskWords) -> Values:
-    return (" & ".join(map(word, question.words)), question.owner, Int8(question.limit))
+    query = (" | " if question.any else " & ").join(map(word, question.words))
+    return (query, question.owner, question.thread, question.log, Int8(question.limit))
+
+
+def _counts(question: AskCounts) -> Values:
+    query = Texts(map(word, question.words))
+    return (query, question.owner, question.thread, question.log, Int8(question.most))
 
 
 def _big(value: int | None) -> Int8 | None:
@@ -240,6 +247,7 @@ _queries: dict[type, tuple[str, _Make, _Read]] = {
     AskThreads: ("threads", _threads, _many(_listed)),
     AskPending: ("pending", lambda question: (Int8(question.limit),), _late),
     AskWords: ("words", _words, _many(_found)),
+    AskCounts: ("word_count", _counts, _many(lambda row: row[0])),
 }
 
 
@@ -248,4 +256,6 @@ def query_of(question: Ask[Any]) -> tuple[str, Values, _Read]:
     name, make, read = _queries[type(question)]
     if isinstance(question, AskItems) and question.backwards:
         name = "items_backwards"
+    if isinstance(question, AskWords) and question.any:
+        name = "words_any"
     return name, make(question), read

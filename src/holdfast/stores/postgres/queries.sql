@@ -67,7 +67,15 @@ FROM holdfast.pending(%b::text, %b::text, %b::bigint) AS p
 
 -- name: words
 SELECT thread, log, place, version, said, score
-FROM holdfast.words(%b::text, %b::text, %b::text::tsquery, %b::text, %b::bigint)
+FROM holdfast.words(%b::text, %b::text, %b::text::tsquery, %b::text, %b::text, %b::text, %b::bigint)
+
+-- name: words_any
+SELECT thread, log, place, version, said, score
+FROM holdfast.words_any(%b::text, %b::text, %b::text::tsquery, %b::text, %b::text, %b::text, %b::bigint)
+
+-- name: word_count
+SELECT found
+FROM holdfast.word_count(%b::text, %b::text, %b::text[]::tsquery[], %b::text, %b::text, %b::text, %b::bigint)
 
 -- Effects. The last value: whether to raise, so that what goes with it fails too, instead of answering false.
 

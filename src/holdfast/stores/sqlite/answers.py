@@ -11,6 +11,7 @@ from holdfast.core.rows import (
     Ask,
     AskAnchor,
     AskChangesets,
+    AskCounts,
     AskCuts,
     AskDue,
     AskItems,
@@ -175,13 +176,35 @@ class Answers:
         return [(row, indexed) for row, indexed in late if isinstance(row, ThreadRow)]
 
     def _words(self, question: AskWords) -> list[Found]:
-        terms = " AND ".join(f'words : "{word}"' for word in question.words)
-        match = f'({terms}) AND scope : "{scope_term(self._scope["tenant"] or "")}"'
-        rows = self._rows("words", match=match, owner=question.owner, limit=question.limit)
+        match = self._match(question.words, question.owner, " OR " if question.any else " AND ")
+        rows = self._rows(
+            "words_any" if question.any else "words",
+            match=match,
+            owner=question.owner,
+            thread=question.thread,
+            log=question.log,
+            limit=question.limit,
+        )
         return [
             Found(thread=thread, log=log, place=place, version=version, text=text, score=score)
             for thread, log, place, version, text, score in rows
         ]
+
+    def _counts(self, question: AskCounts) -> list[int]:
+        within = {"owner": question.owner, "thread": question.thread, "log": question.log}
+        return [
+            self._rows(
+                "word_count", match=self._match([word], question.owner, ""), most=question.most, **within
+            )[0][0]
+            for word in question.words
+        ]
+
+    def _match(self, words: Sequence[str], owner: str | None, between: str) -> str:
+        """The texts of the scope that hold these words, as FTS5 understands it."""
+        terms = between.join(f'words : "{word}"' for word in words)
+        owner = owner if owner is not None else self._scope["user"]
+        names = [self._scope["tenant"] or "", *([owner] if owner is not None else [])]
+        return " AND ".join([f"({terms})", *(f'scope : "{scope_term(name)}"' for name in names)])
 
     _by_question: ClassVar[dict[type, Callable[["Answers", Any], Any]]] = {
         AskThread: _thread,
@@ -199,6 +222,7 @@ class Answers:
         AskThreads: _threads,
         AskPending: _pending,
         AskWords: _words,
+        AskCounts: _counts,
     }
 
 

@@ -175,9 +175,32 @@ SELECT threads.id, log, place, texts.version, text, -rank
 FROM texts
 JOIN threads ON threads.key = texts.thread
 WHERE texts MATCH :match AND tenant = :tenant AND deleted = 0 AND (:user IS NULL OR owner = :user)
-    AND (:owner IS NULL OR owner = :owner)
+    AND (:owner IS NULL OR owner = :owner) AND (:thread IS NULL OR threads.id = :thread)
+    AND (:log IS NULL OR log = :log)
 ORDER BY rank, threads.id, place
 LIMIT :limit;
+
+-- name: words_any
+SELECT threads.id, log, place, texts.version, text, 0.0
+FROM texts
+JOIN threads ON threads.key = texts.thread
+WHERE texts MATCH :match AND tenant = :tenant AND deleted = 0 AND (:user IS NULL OR owner = :user)
+    AND (:owner IS NULL OR owner = :owner) AND (:thread IS NULL OR threads.id = :thread)
+    AND (:log IS NULL OR log = :log)
+ORDER BY texts.rowid DESC
+LIMIT :limit;
+
+-- name: word_count
+SELECT count(*)
+FROM (
+    SELECT 1
+    FROM texts
+    JOIN threads ON threads.key = texts.thread
+    WHERE texts MATCH :match AND tenant = :tenant AND deleted = 0 AND (:user IS NULL OR owner = :user)
+        AND (:owner IS NULL OR owner = :owner) AND (:thread IS NULL OR threads.id = :thread)
+        AND (:log IS NULL OR log = :log)
+    LIMIT :most
+);
 
 -- name: add_thread
 INSERT INTO threads (

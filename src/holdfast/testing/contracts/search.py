@@ -174,6 +174,89 @@ class SearchContract(Given):
 
         assert await found(Database(store), "needle") == ["the needle"]
 
+    @pytest.mark.promise("T-14", "B-12")
+    async def test_items_are_found_by_any_of_the_words_the_rarest_counting_most(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        thread = await db.create("thread")
+        await thread.append(
+            items=[*(user(f"the dog number {n}") for n in range(9)), user("the fox"), user("cat")]
+        )
+        await self.settle(store, indexed)
+        hits = await db.search("THE fox, or the hen?", any=True, limit=3)
+
+        assert hits[0].text == "the fox"
+        assert [hit.text.split()[:2] for hit in hits[1:]] == [["the", "dog"], ["the", "dog"]]
+        assert hits[0].score > hits[1].score > 0
+        assert await db.search("hen", any=True) == []
+
+    @pytest.mark.promise("T-14", "B-12")
+    async def test_a_text_with_more_of_the_words_is_better(self, store: Store, thread: Thread) -> None:
+        await thread.append(items=[user("red apple"), user("red green pear"), user("blue red green plum")])
+        hits = await Database(store).search("blue green red", any=True)
+
+        assert [hit.text for hit in hits] == ["blue red green plum", "red green pear", "red apple"]
+
+    @pytest.mark.promise("T-14", "B-12")
+    @pytest.mark.parametrize("any", [True, False])
+    async def test_a_search_keeps_to_a_thread_and_a_log(
+        self, store: Store, db: Database, indexed: bool, any: bool
+    ) -> None:
+        for id in ("one", "two"):
+            thread = await db.create(id)
+            items = [Item(body=f"fox of {id} in {log}", log=log) for log in ("facts", "arcs")]
+            await thread.append(items=items)
+        await self.settle(store, indexed)
+
+        async def texts(thread: str | None, log: str | None) -> list[str]:
+            return sorted(hit.text for hit in await db.search("fox", any=any, thread=thread, log=log))
+
+        assert await texts("one", "facts") == ["fox of one in facts"]
+        assert await texts("two", None) == ["fox of two in arcs", "fox of two in facts"]
+        assert await texts(None, "arcs") == ["fox of one in arcs", "fox of two in arcs"]
+        assert await texts("three", None) == []
+
+    @pytest.mark.promise("T-14", "B-12", "S-05")
+    async def test_any_of_the_words_finds_only_what_one_may_see(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        for tenant, user_id in [("default", "alice"), ("default", "bob"), ("acme", "alice")]:
+            theirs = db.scope(tenant=tenant, user=user_id)
+            await (await theirs.create(f"{user_id}s")).append(items=[user(f"fox of {user_id} at {tenant}")])
+        await self.settle(store, indexed)
+        alice = db.scope(tenant="default", user="alice")
+
+        assert [hit.text for hit in await alice.search("fox", any=True)] == ["fox of alice at default"]
+        assert await alice.search("fox", any=True, thread="bobs") == []
+        assert await alice.search("fox", any=True, owner="bob") == []
+        assert [hit.text for hit in await db.search("fox", any=True, owner="bob")] == [
+            "fox of bob at default"
+        ]
+
+    @pytest.mark.promise("T-14", "S-03")
+    async def test_any_of_the_words_does_not_find_what_was_taken_away(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        thread = await db.create("thread")
+        await thread.append(items=[user("fox one"), user("fox two"), user("fox three")])
+        await self.settle(store, indexed)
+        await thread.log().pop()
+
+        assert sorted(hit.text for hit in await db.search("fox", any=True, limit=1)) == ["fox two"]
+        assert len(await db.search("fox", any=True)) == 2
+
+    @pytest.mark.promise("T-14", "B-12")
+    async def test_among_very_many_texts_the_one_with_all_common_words_is_found(
+        self, store: Store, thread: Thread
+    ) -> None:
+        await thread.append(items=[user("my sister works"), *(user(f"my {n}") for n in range(600))])
+        await thread.append(items=[user(f"sister {n}") for n in range(600)])
+        await thread.append(items=[user(f"works {n}") for n in range(600)])
+        hits = await Database(store).search("my sister works", any=True, thread="thread", limit=3)
+
+        assert hits[0].text == "my sister works"
+        assert len(hits) == 3
+
     @pytest.mark.promise("T-14")
     async def test_indexing_twice_finds_once(self, store: Store, thread: Thread) -> None:
         await thread.append(items=[user("fox")])

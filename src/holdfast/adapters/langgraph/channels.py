@@ -1,0 +1,137 @@
+"""What one version of a channel has in common with the version before: found by comparing encoded parts.
+
+A list is cut into its elements, a dictionary into its entries; anything else is one part. Parts stand in
+items of a log, some in each, and have an address there. A version is a list of *runs*: stretches of
+addresses. Appending to a list makes one run longer, whatever its length, and no version needs another one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+import msgspec
+
+Run: TypeAlias = tuple[int, int, int, int]
+"""The item where it begins, how many of its parts are passed over, the item where it ends, and its length."""
+
+FRESH = -1
+CHUNK_BYTES = 32 * 1024
+CHUNK_PARTS = 1 << 16
+RUN_BYTES = 8
+NEXT_ITEM = 1 << 21
+IN_ITEM = NEXT_ITEM - 1
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """Parts that are stored together in one new item, and which part of the value is the first of them."""
+
+    first: int
+    parts: list[bytes]
+
+
+class Laid(msgspec.Struct, frozen=True):
+    """A version as it will be stored: where its parts stand, what has to be written, what its runs weigh."""
+
+    addresses: list[int]
+    runs: list[Run]
+    chunks: list[Chunk]
+    weight: int
+
+
+def address(item: int, index: int, *, last: bool) -> int:
+    """Where a part stands: which item of the log, which part of it, and whether no other follows in it."""
+    return item << 21 | index << 1 | last
+
+
+def reused(old: Sequence[bytes], addresses: Sequence[int], new: Sequence[bytes]) -> list[int]:
+    """For each new part, where the same bytes stand already, or FRESH."""
+    most = min(len(old), len(new))
+    head = most if old[:most] == new[:most] else next(at for at in range(most) if old[at] != new[at])
+    most -= head
+    tail = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
+    between = dict(zip(old[head : len(old) - tail], addresses[head : len(old) - tail], strict=True))
+    middle = [between.get(part, FRESH) for part in new[head : len(new) - tail]]
+    return [*addresses[:head], *middle, *addresses[len(old) - tail :]]
+
+
+def lay(parts: Sequence[bytes], known: Sequence[int], weight: int, end: int, *, apart: bool) -> Laid:
+    """Where the parts of a version will stand, if the log has ``end`` items now.
+
+    It is written whole again once its runs have come to weigh more than the value. ``apart`` keeps each
+    part in an item of its own.
+    """
+    laid = _laid(parts, known, end, apart=apart)
+    heavier = weight + RUN_BYTES * (len(laid.runs) - 1)
+    if len(laid.runs) > 1 and heavier > sum(map(len, parts)):
+        return _laid(parts, [FRESH] * len(parts), end, apart=apart)
+    return msgspec.structs.replace(laid, weight=heavier if len(laid.runs) > 1 else 0)
+
+
+def _laid(parts: Sequence[bytes], known: Sequence[int], end: int, *, apart: bool) -> Laid:
+    addresses = list(known)
+    chunks: list[Chunk] = []
+    for first, last in _fresh_stretches(parts, known, apart=apart):
+        chunks.append(Chunk(first, list(parts[first:last])))
+        item = end + len(chunks)
+        addresses[first:last] = [address(item, at - first, last=at == last - 1) for at in range(first, last)]
+    return Laid(addresses=addresses, runs=runs_of(addresses), chunks=chunks, weight=0)
+
+
+def _fresh_stretches(
+    parts: Sequence[bytes], known: Sequence[int], *, apart: bool
+) -> Iterator[tuple[int, int]]:
+    """Stretches of fresh parts, none too large for one item."""
+    fresh = [at for at, where in enumerate(known) if where == FRESH]
+    first, size = 0, 0
+    for number, at in enumerate(fresh):
+        size += len(parts[at])
+        is_last = number + 1 == len(fresh) or fresh[number + 1] != at + 1
+        if apart or is_last or size >= CHUNK_BYTES or number - first + 1 >= CHUNK_PARTS:
+            yield fresh[first], at + 1
+            first, size = number + 1, 0
+
+
+def runs_of(addresses: Sequence[int]) -> list[Run]:
+    """Addresses that follow each other, joined."""
+    if not addresses:
+        return []
+    breaks = [
+        at
+        for at, (one, next) in enumerate(pairwise(addresses), start=1)
+        if (next - one != NEXT_ITEM or one & IN_ITEM != 1) and not _follows(one, next)
+    ]
+    return [
+        _run(addresses[first], addresses[end - 1], end - first)
+        for first, end in pairwise([0, *breaks, len(addresses)])
+    ]
+
+
+def _run(begin: int, end: int, count: int) -> Run:
+    return begin >> 21, (begin >> 1) & 0xFFFFF, end >> 21, count
+
+
+def _follows(one: int, next: int) -> bool:
+    if one & 1:
+        return next >> 1 == ((one >> 21) + 1) << 20
+    return next >> 1 == (one >> 1) + 1
+
+
+def gather(runs: Sequence[Run], chunks: Mapping[int, Sequence[bytes]]) -> tuple[list[bytes], list[int]]:
+    """The parts of a version and their addresses, out of the items that its runs touch.
+
+    Raises:
+        KeyError: One of the items is not there.
+    """
+    parts: list[bytes] = []
+    addresses: list[int] = []
+    for item, skipped, last, count in runs:
+        wanted = len(parts) + count
+        for number in range(item, last + 1):
+            chunk = chunks[number]
+            start = skipped if number == item else 0
+            stop = min(len(chunk), start + wanted - len(parts))
+            parts += chunk[start:stop]
+            addresses += [
+                address(number, index, last=index == len(chunk) - 1) for index in range(start, stop)
+            ]
+    return parts, addresses

@@ -1,0 +1,33 @@
+"""Times of a turn, in the state's own ``diagnostics``, where a schema has such a field."""
+
+from typing import Any
+
+import msgspec
+
+from holdfast.runtime.schema import Field, Fold
+from holdfast.runtime.turn import Turn
+
+DIAGNOSTICS = "diagnostics"
+TOTAL, STAGES = "turn_total_ms", "stage_ms"
+
+
+def stamp(turn: Turn, *, total_ms: float) -> None:
+    """Note how long the turn and each of its stages took, as far as the field has room for it."""
+    field = turn.draft.schema.fields.get(DIAGNOSTICS)
+    if field is None or field.fold is not Fold.MERGE:
+        return
+    times: dict[str, Any] = {TOTAL: total_ms, STAGES: dict(turn.times)}
+    noted = {key: value for key, value in times.items() if _takes(field, key, value)}
+    if noted:
+        turn.write("the runtime", {DIAGNOSTICS: noted})
+
+
+def _takes(field: Field, key: str, value: Any) -> bool:
+    """Whether a field has room for an entry of this kind."""
+    if field.nested is not None:
+        return key in field.nested.fields
+    try:
+        msgspec.convert({key: value}, field.type)
+    except msgspec.ValidationError:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""Differences between versions of a channel: what is new is found by its bytes, and everything reads back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.adapters.langgraph.channels import CHUNK_BYTES, FRESH, Laid, gather, lay, reused, runs_of
+
+PARTS = st.lists(st.sampled_from([b"a", b"b", b"c", b"dd" * 40, b"ee" * 40]), max_size=12)
+
+
+class Log:
+    """A log of chunks, as a thread would keep it."""
+
+    def __init__(self) -> None:
+        self.chunks: dict[int, list[bytes]] = {}
+
+    def take(self, laid: Laid) -> Laid:
+        for chunk in laid.chunks:
+            self.chunks[len(self.chunks) + 1] = chunk.parts
+        return laid
+
+    def first(self, parts: Sequence[bytes], *, apart: bool = True) -> Laid:
+        return self.take(lay(parts, [FRESH] * len(parts), 0, len(self.chunks), apart=apart))
+
+    def next(self, old: Sequence[bytes], laid: Laid, new: Sequence[bytes], *, apart: bool = True) -> Laid:
+        known = reused(old, laid.addresses, new)
+        return self.take(lay(new, known, laid.weight, len(self.chunks), apart=apart))
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % number * 20 for number in range(count)]
+
+
+def test_appending_writes_what_was_added_and_stays_one_run() -> None:
+    log, parts = Log(), numbered(100)
+    laid = log.first(parts)
+
+    more = log.next(parts, laid, [*parts, b"new"])
+
+    assert [chunk.parts for chunk in more.chunks] == [[b"new"]]
+    assert more.runs == [(1, 0, 101, 101)]
+
+
+def test_an_edit_in_the_middle_writes_one_part() -> None:
+    log, parts = Log(), numbered(100)
+    laid = log.first(parts)
+
+    edited = log.next(parts, laid, [*parts[:50], b"edited", *parts[51:]])
+
+    assert [chunk.parts for chunk in edited.chunks] == [[b"edited"]]
+    assert edited.runs == [(1, 0, 50, 50), (101, 0, 101, 1), (52, 0, 100, 49)]
+
+
+def test_taking_away_writes_nothing() -> None:
+    log, parts = Log(), numbered(100)
+    laid = log.first(parts)
+
+    fewer = log.next(parts, laid, [*parts[3:40], *parts[60:]])
+
+    assert fewer.chunks == []
+
+
+def test_parts_that_change_places_are_not_written_again() -> None:
+    log, parts = Log(), numbered(10)
+    laid = log.first(parts)
+
+    turned = log.next(parts, laid, parts[::-1])
+
+    assert turned.chunks == []
+
+
+def test_many_small_parts_share_an_item() -> None:
+    laid = Log().first(numbered(1000), apart=False)
+
+    assert len(laid.chunks) == sum(map(len, numbered(1000))) // CHUNK_BYTES + 1
+    assert len(laid.runs) == 1
+
+
+def test_a_version_is_written_whole_again_when_its_runs_outweigh_it() -> None:
+    log, parts = Log(), numbered(40)
+    laid = log.first(parts)
+    most = len(laid.runs)
+    for number in range(200):
+        edited = list(parts)
+        edited[number * 7 % 40] = b"edit %d" % number
+        laid, parts = log.next(parts, laid, edited), edited
+        most = max(most, len(laid.runs))
+
+    assert most < 40
+    assert gather(laid.runs, log.chunks)[0] == parts
+
+
+@given(versions=st.lists(PARTS, min_size=1, max_size=8), apart=st.booleans())
+def test_every_version_reads_back_exactly(versions: list[list[bytes]], *, apart: bool) -> None:
+    log = Log()
+    laid = [log.first(versions[0], apart=apart)]
+    for old, new in pairwise(versions):
+        laid.append(log.next(old, laid[-1], new, apart=apart))
+
+    for version, stands in zip(versions, laid, strict=True):
+        assert gather(stands.runs, log.chunks) == (version, stands.addresses)
+
+
+def test_nothing_has_no_runs() -> None:
+    assert runs_of([]) == []

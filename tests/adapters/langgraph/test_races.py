@@ -1,0 +1,121 @@
+"""Several runs of one thread at once: no checkpoint is lost, and none conflicts with another."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+import holdfast as hf
+from holdfast.adapters.langgraph import Checkpointer
+from tests.adapters.langgraph.giving import TEXT, chat, checkpoint, config, put, say
+
+RUNS, PUTS = 4, 8
+
+
+async def run(saver: Checkpointer, name: str) -> list[str]:
+    """One run's checkpoints, each on the one before."""
+    at, messages, ids = config(), [], []
+    for number in range(1, PUTS + 1):
+        messages.append(HumanMessage(f"{TEXT}{name} {number}", id=f"{name}-{number}"))
+        at = await put(saver, at, {"messages": messages}, number)
+        await saver.aput_writes(at, [("messages", messages[-1:])], name)
+        ids.append(at["configurable"]["checkpoint_id"])
+    return ids
+
+
+async def check(db: hf.Database, runs: list[list[str]]) -> None:
+    """Every checkpoint of every run is there, with what its run put into it."""
+    saver = Checkpointer(db)
+    for name, ids in enumerate(runs):
+        for number, id in enumerate(ids, start=1):
+            found = await saver.aget_tuple(config(id=id))
+            assert found is not None
+            texts = [message.content for message in found.checkpoint["channel_values"]["messages"]]
+            assert texts == [f"{TEXT}{name} {before}" for before in range(1, number + 1)]
+            assert len(found.pending_writes or []) == 1
+    assert len([found async for found in saver.alist(config())]) == sum(map(len, runs))
+    assert (await db.thread("t").verify()).ok
+
+
+@pytest.mark.race
+@pytest.mark.promise("B-10")
+async def test_runs_of_one_checkpointer_lose_nothing(db: hf.Database, saver: Checkpointer) -> None:
+    runs = await asyncio.gather(*(run(saver, str(name)) for name in range(RUNS)))
+
+    await check(db, runs)
+
+
+@pytest.mark.race
+@pytest.mark.promise("B-10")
+async def test_runs_of_checkpointers_that_know_nothing_of_each_other_lose_nothing(db: hf.Database) -> None:
+    runs = await asyncio.gather(*(run(Checkpointer(db), str(name)) for name in range(RUNS)))
+
+    await check(db, runs)
+
+
+CHILD = """
+import sys
+from holdfast.adapters.langgraph import Checkpointer
+from tests.adapters.langgraph.giving import chat, config, say
+with Checkpointer(sys.argv[1]) as saver:
+    graph = chat(saver)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(5):
+        graph.invoke(say(f"{sys.argv[2]} {number}"), config())
+"""
+
+
+@pytest.mark.race
+@pytest.mark.promise("B-10")
+@pytest.mark.parametrize("store_name", ["sqlite"])
+def test_two_processes_on_one_thread_lose_nothing(store_name: str, tmp_path: Path) -> None:
+    url = f"{store_name}:///{tmp_path}/agent.db"
+    with Checkpointer(url) as saver:
+        saver.put(config(), checkpoint({}, {}), {"source": "input", "step": -2}, {})
+    root = Path(__file__).parents[3]
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHILD, url, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=root,
+        )
+        for name in "ab"
+    ]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    for child in children:
+        child.communicate("go\n")
+
+    with Checkpointer(url) as saver:
+        found = list(saver.list(config()))
+    assert [child.returncode for child in children] == [0, 0]
+    assert len(found) == 1 + 2 * 5 * 3
+
+
+@pytest.mark.race
+def test_threads_may_share_a_checkpointer(url: str) -> None:
+    with Checkpointer(url) as saver:
+        graph: Any = chat(saver)
+
+        def talk(name: str) -> None:
+            for number in range(3):
+                graph.invoke(say(f"{name} {number}"), config(name))
+
+        threads = [threading.Thread(target=talk, args=(name,)) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert [len(graph.get_state(config(name)).values["messages"]) for name in "abcd"] == [6] * 4

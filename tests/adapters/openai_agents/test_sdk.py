@@ -1,0 +1,84 @@
+"""The SDK's own tests for sessions, run against the adapter; the docs page says which, and which cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.openai_agents.sdk.source import ROOT, locked, source
+
+PAGE = ROOT / "docs" / "how-to" / "openai-agents.md"
+PLUGINS = Path(__file__).parent / "sdk"
+RUN = re.compile(r"^\| `(tests/[^`]+)` \| (\d+) \|$", re.MULTILINE)
+LEFT_OUT = re.compile(r"^- `(tests/[^`]+\.py)`:((?:\s+`test_\w+`,?)+)", re.MULTILINE)
+MEMORY, RUNNER = "memory", "runner"
+
+
+def promised() -> dict[str, int]:
+    """How many tests of each file run against the adapter, as the page says."""
+    return {file: int(count) for file, count in RUN.findall(PAGE.read_text(encoding="utf-8"))}
+
+
+def left_out() -> list[str]:
+    """The tests that the page says cannot apply."""
+    return [
+        f"{file}::{name}"
+        for file, names in LEFT_OUT.findall(PAGE.read_text(encoding="utf-8"))
+        for name in re.findall(r"`(\w+)`", names)
+    ]
+
+
+def part_of(file: str) -> str:
+    """Which of the two runs a file belongs to."""
+    return MEMORY if "/memory/" in file else RUNNER
+
+
+def test_the_page_names_files_and_tests_of_the_distribution() -> None:
+    told = {file: (source() / file).read_text(encoding="utf-8") for file in promised()}
+
+    assert sum(promised().values()) > 800
+    assert [
+        name for name in left_out() if f"def {name.partition('::')[2]}(" not in told[name.partition("::")[0]]
+    ] == []
+    assert len(set(left_out())) == len(left_out())
+
+
+def test_the_lock_holds_the_hash_of_the_distribution() -> None:
+    version, hashes = locked()
+
+    assert source().name == version
+    assert len(hashes) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.promise("S-15", "B-10")
+@pytest.mark.parametrize("part", [MEMORY, RUNNER])
+def test_the_tests_of_the_sdk_pass_against_the_adapter(part: str, tmp_path: Path) -> None:
+    files = [file for file in promised() if part_of(file) == part]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "construction", "-p", "no:cacheprovider", *files],
+        cwd=source(),
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(PLUGINS), os.environ.get("PYTHONPATH", "")]),
+            "HOLDFAST_SDK_RESULT": str(tmp_path / "result.json"),
+            "HOLDFAST_SDK_EXCLUDED": json.dumps(left_out()),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    result: dict[str, tuple[str, int]] = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
+    ran = Counter(name.partition("::")[0] for name, (outcome, built) in result.items() if built)
+
+    assert [name for name, (outcome, _) in result.items() if outcome == "failed"] == []
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert dict(ran) == {file: promised()[file] for file in files}

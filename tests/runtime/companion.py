@@ -1,0 +1,134 @@
+"""A schema with every lifecycle and scope, as a companion would declare it, and what the tests do with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import holdfast as hf
+from holdfast.runtime.context import Context
+from holdfast.runtime.declaring import schema_of
+from holdfast.runtime.inputs import checked_inputs, user_item
+from holdfast.runtime.loop import Stage
+from holdfast.runtime.models import Model
+from holdfast.runtime.pipeline import context_of, run_stages
+from holdfast.runtime.schema import State, input, kept, loaded, per_call, per_run, per_turn, whole_of
+from holdfast.runtime.settings import Settings
+from holdfast.runtime.starting import Asked, Started, start
+from holdfast.runtime.turn import Turn
+from holdfast.testing.clock import Clock
+from holdfast.threads.database import Database
+
+
+class Progress(State):
+    turn_count: int = 0
+    returning: bool = False
+
+
+class MemoryControl(State):
+    action: Annotated[dict[str, Any], per_turn]
+    pending_action: dict[str, Any] | None = None
+
+
+class Profile(State):
+    procedural_rules: list[str]
+    proactive_recall_enabled: bool = True
+
+
+class Companion(State):
+    message: Annotated[str, input]
+    channel: Annotated[str, input] = "test"
+    history: Annotated[hf.Log[hf.Message], hf.append]
+    transcript: Annotated[hf.Log[hf.Message], whole_of("history")]
+    session_progress: Annotated[Progress, hf.merge]
+    session_memory: Annotated[dict[str, Any], hf.merge]
+    memory_control: Annotated[MemoryControl, hf.merge]
+    procedural_profile: Annotated[Profile, hf.merge, loaded]
+    working_memory: Annotated[list[str], loaded]
+    diagnostics: Annotated[dict[str, Any], hf.merge]
+    approach: Annotated[str, kept] = "none"
+    tries: Annotated[int, per_run, hf.increment] = 0
+    notes: Annotated[dict[str, str], per_call, hf.merge]
+    crisis: int = 0
+    route: str = ""
+    response_text: str = ""
+
+
+def saying(**delta: Any) -> Stage:
+    """A stage that returns a delta, whatever the state."""
+
+    async def say(state: Companion, ctx: Context) -> dict[str, Any]:
+        return delta
+
+    return say
+
+
+def looking(seen: list[Companion]) -> Stage:
+    """A stage that notes the state it gets."""
+
+    async def look(state: Companion, ctx: Context) -> None:
+        seen.append(state)
+
+    return look
+
+
+async def count(state: Companion, ctx: Context) -> dict[str, Any]:
+    """One more turn."""
+    return {"session_progress": {"turn_count": state.session_progress.turn_count + 1}}
+
+
+@asynccontextmanager
+async def restarted(db: Database, url: str) -> AsyncIterator[Database]:
+    """The database as another process would open it; what is in memory stays in this one."""
+    if url == "memory://":
+        yield db
+        return
+    async with hf.open(url) as again:
+        yield again
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+async def crash(state: Companion, ctx: Context) -> None:
+    """A stage that never comes to its end."""
+    raise Crash
+
+
+def settings_of(db: Database, stages: Sequence[Stage], model: Model | None, clock: Clock) -> Settings:
+    """What a turn is run with."""
+    records = db.records
+    return Settings(
+        schema=schema_of(Companion),
+        stages=stages,
+        model=model,
+        memory_store=records,
+        crisis_log_backend=records,
+        clock=clock,
+    )
+
+
+async def crashed_turn(
+    db: Database,
+    given: str | Mapping[str, Any],
+    stages: Sequence[Stage],
+    model: Model | None = None,
+    clock: Clock | None = None,
+) -> Started:
+    """A turn whose stages end with ``crash``: nothing is committed after it, as if the process had died."""
+    settings = settings_of(db, stages, model, clock or Clock())
+    inputs = checked_inputs(settings.schema, given)
+    asked = Asked(thread="a", inputs=inputs, items=tuple(user_item(settings.schema, inputs)))
+    started = await start(db, asked, settings)
+    assert isinstance(started, Started)
+    turn = Turn(started.draft, started.journal, settings.patience, _nobody)
+    try:
+        await run_stages(settings.stages, context_of(turn, settings))
+    except Crash:
+        return started
+    raise AssertionError("the turn did not crash")
+
+
+_nobody: Callable[[object], None] = lambda event: None  # noqa: E731  # nobody listens

@@ -1,0 +1,81 @@
+"""What another process does with a thread that waits: it knows the store's address, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import holdfast as hf
+from holdfast.core.errors import HoldfastError
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.settings import now_ms
+from holdfast.runtime.suspension import Decision
+from holdfast.runtime.tools import Suspend, Tool, ToolContext, tool
+from holdfast.testing.scripted import ScriptedModel, calls
+
+DAY = 86_400_000
+
+
+def posting(letters: Path) -> Tool:
+    """A tool that needs approval, and whose effect is a line in a file."""
+
+    @tool(name="post", approval=True)
+    async def post(to: str) -> str:
+        with letters.open("a", encoding="utf-8") as file:
+            file.write(f"{to}\n")
+        return f"posted to {to}"
+
+    return post
+
+
+def asking(letters: Path) -> Tool:
+    """A tool that asks for a street before it has its effect."""
+
+    @tool(name="ask")
+    async def ask(to: str, context: ToolContext) -> str:
+        if context.decision is None:
+            raise Suspend({"street of": to})
+        with letters.open("a", encoding="utf-8") as file:
+            file.write(f"{to}, {context.decision}\n")
+        return f"posted to {to}, {context.decision}"
+
+    return ask
+
+
+def sent(letters: Path) -> list[str]:
+    """What was posted."""
+    return letters.read_text(encoding="utf-8").splitlines() if letters.exists() else []
+
+
+async def suspend(url: str, letters: Path, *wanted: tuple[str, str, Any]) -> list[str]:
+    """A turn of thread a that stops at its calls; those that wait."""
+    tools = [posting(letters), asking(letters)]
+    async with hf.open(url) as db, Runtime(db, model=ScriptedModel(calls(*wanted)), tools=tools) as runtime:
+        return [waiting.call for waiting in (await runtime.run_turn("a", "Post it")).waiting]
+
+
+async def decide(url: str, letters: Path, decisions: Mapping[str, Decision], days: int) -> str:
+    """What a resume comes to some days later: the reply, or the code of the error."""
+    tools = [posting(letters), asking(letters)]
+    clock = lambda: now_ms() + days * DAY  # noqa: E731
+    async with (
+        hf.open(url) as db,
+        Runtime(db, model=ScriptedModel("Done."), tools=tools, clock=clock) as runtime,
+    ):
+        try:
+            done = await runtime.resume("a", decisions)
+        except HoldfastError as error:
+            return error.code
+        return f"{done.termination}: {done.text}"
+
+
+def suspend_here(url: str, letters: Path, *wanted: tuple[str, str, Any]) -> list[str]:
+    """The same, for a process of its own."""
+    return asyncio.run(suspend(url, letters, *wanted))
+
+
+def decide_here(url: str, letters: Path, decisions: Mapping[str, Decision], days: int = 0) -> str:
+    """The same, for a process of its own."""
+    return asyncio.run(decide(url, letters, decisions, days))

@@ -1,0 +1,107 @@
+"""What a stage works with: exactly these dependencies, which it cannot change."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.context import Context, MemoryMode
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.loop import respond
+from holdfast.runtime.schema import Conversation
+from holdfast.runtime.stateless import PassingRecords, run_agent
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+
+FIELDS = {
+    "llm_client": dataclasses.MISSING,
+    "memory_store": dataclasses.MISSING,
+    "crisis_log_backend": dataclasses.MISSING,
+    "memory_mode": dataclasses.MISSING,
+    "response_llm": None,
+    "embedding_provider": None,
+    "session_memory_buffer": None,
+}
+CONTROL, WRITER = ScriptedModel(name="control"), ScriptedModel(name="writer")
+
+
+def made(**given: Any) -> Context:
+    """A context with the least that it needs."""
+    records = PassingRecords()
+    needed: dict[str, Any] = {
+        "llm_client": CONTROL,
+        "memory_store": records,
+        "crisis_log_backend": records,
+        "memory_mode": MemoryMode.LOCAL,
+        "turn": None,
+    }
+    return Context(**(needed | given))
+
+
+@pytest.mark.promise("R-19")
+def test_the_context_has_seven_dependencies_and_the_turn() -> None:
+    fields = {field.name: field.default for field in dataclasses.fields(Context)}
+
+    assert fields == {**FIELDS, "turn": dataclasses.MISSING}
+
+
+@pytest.mark.promise("R-19")
+@pytest.mark.parametrize("name", [*FIELDS, "turn"])
+def test_no_dependency_can_be_changed(name: str) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(made(), name, None)
+
+
+@pytest.mark.promise("R-19")
+def test_nothing_can_be_added() -> None:
+    context = made()
+
+    assert not hasattr(context, "__dict__")
+    with pytest.raises((AttributeError, TypeError)):
+        context.extra = 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.promise("R-19")
+def test_the_deciding_model_is_the_client() -> None:
+    assert made(response_llm=WRITER).control_llm is CONTROL
+
+
+@pytest.mark.promise("R-19")
+def test_the_writing_model_is_the_client_unless_another_is_given() -> None:
+    assert (made().response_llm, made(response_llm=WRITER).response_llm) == (CONTROL, WRITER)
+
+
+@pytest.mark.promise("R-19")
+def test_there_may_be_no_model_at_all() -> None:
+    context = made(llm_client=None)
+
+    assert (context.control_llm, context.response_llm) == (None, None)
+
+
+@pytest.mark.promise("R-19")
+async def test_every_stage_of_both_layers_gets_the_same_dependencies(db: Database) -> None:
+    seen: list[Context] = []
+
+    async def one(state: Conversation, ctx: Context) -> None:
+        seen.append(ctx)
+
+    async def two(state: Conversation, ctx: Context) -> None:
+        seen.append(ctx)
+
+    async with Runtime(db, stages=[one, two], model=CONTROL, response_model=WRITER) as runtime:
+        await runtime.run_turn("a", "Hi")
+    await run_agent("Hi", stages=[one, two], model=CONTROL, response_model=WRITER)
+
+    assert [(ctx.llm_client, ctx.response_llm) for ctx in seen] == [(CONTROL, WRITER)] * 4
+    assert (seen[0], seen[2]) == (seen[1], seen[3])
+    assert [seen[0].memory_mode, seen[2].memory_mode] == [MemoryMode.LOCAL, MemoryMode.INCOGNITO]
+
+
+async def test_the_writing_model_words_the_reply(db: Database) -> None:
+    control, writer = ScriptedModel("control says"), ScriptedModel("writer says")
+    async with Runtime(db, stages=[respond()], model=control, response_model=writer) as runtime:
+        done = await runtime.run_turn("a", "Hi")
+
+    assert done.text == "writer says"

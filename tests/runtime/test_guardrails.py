@@ -1,0 +1,292 @@
+"""Guardrails: a trip keeps what the user said and nothing else, and no tool runs before all have passed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import pytest
+
+from holdfast.core.errors import DeadlineExceeded, GuardrailTripped
+from holdfast.core.making import append
+from holdfast.core.values import Changeset
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.context import Context
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.events import Event, Failed, MessageAdded, RunFinished, TextDelta
+from holdfast.runtime.guardrails import Guardrail, guardrail
+from holdfast.runtime.logs import Log
+from holdfast.runtime.loop import respond
+from holdfast.runtime.messages import Message
+from holdfast.runtime.models import Request
+from holdfast.runtime.schema import State, input
+from holdfast.runtime.tools import tool
+from holdfast.testing.scripted import ScriptedModel, calls
+from holdfast.threads.database import Database
+
+CALL = ("c1", "pay", {"amount": 5})
+
+
+async def turn(runtime: Runtime, message: str, *, streaming: bool) -> list[Event]:
+    """A turn that may fail, streamed or not, and what was told of it."""
+    told: list[Event] = []
+    try:
+        if streaming:
+            async for event in runtime.stream_turn("a", message):
+                told.append(event)  # noqa: PERF401  # what was told before the error counts
+        else:
+            await runtime.run_turn("a", message)
+    except GuardrailTripped:
+        pass
+    return told
+
+
+async def contents(db: Database) -> list[object]:
+    return [item.body.get("content", item.kind) for item in await db.thread("a").items()]
+
+
+async def last_change(db: Database) -> Changeset:
+    return (await db.thread("a").changesets())[-1]
+
+
+def refusing(word: str, *, parallel: bool) -> Guardrail:
+    async def check(text: str, ctx: Context) -> str | None:
+        return f"it says {word!r}" if word in text else None
+
+    return Guardrail(name="no rude words", check=check, parallel=parallel)
+
+
+both_ways = pytest.mark.parametrize("parallel", [False, True], ids=["sequential", "parallel"])
+streamed_or_not = pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streaming"])
+
+
+@pytest.mark.promise("S-12")
+@both_ways
+@streamed_or_not
+async def test_a_refused_input_is_kept_and_nothing_is_made_of_it(
+    db: Database, *, parallel: bool, streaming: bool
+) -> None:
+    stages = [respond(input_guardrails=[refusing("darn", parallel=parallel)])]
+    async with Runtime(db, model=ScriptedModel("Speculation.", "Fine."), stages=stages) as runtime:
+        told = await turn(runtime, "darn", streaming=streaming)
+
+    assert await contents(db) == ["darn"]
+    assert (await last_change(db)).run_meta == {
+        "status": "done",
+        "termination": "error",
+        "problem": "guardrail_tripped: Guardrail 'no rude words' refused the turn: it says 'darn'.",
+        "usage": {"calls": 1, "input_tokens": 1, "output_tokens": 1} if parallel else {},
+    }
+    assert isinstance(told[-1], RunFinished) if streaming else told == []
+
+
+@pytest.mark.promise("S-12")
+@both_ways
+@streamed_or_not
+async def test_a_refused_answer_is_dropped_and_the_input_kept(
+    db: Database, *, parallel: bool, streaming: bool
+) -> None:
+    stages = [respond(output_guardrails=[refusing("darn", parallel=parallel)])]
+    async with Runtime(db, model=ScriptedModel("Well, darn it."), stages=stages) as runtime:
+        told = await turn(runtime, "Hi", streaming=streaming)
+
+    assert await contents(db) == ["Hi"]
+    assert [event.message.text for event in told if isinstance(event, MessageAdded)] == ["Hi"] * streaming
+
+
+@pytest.mark.promise("S-12")
+@both_ways
+@streamed_or_not
+async def test_the_turn_after_a_refused_one_goes_on_from_what_was_kept(
+    db: Database, *, parallel: bool, streaming: bool
+) -> None:
+    model = ScriptedModel(*["Speculation."] * parallel, "Fine.")
+    stages = [respond(input_guardrails=[refusing("darn", parallel=parallel)])]
+    async with Runtime(db, model=model, stages=stages) as runtime:
+        await turn(runtime, "darn", streaming=streaming)
+        await turn(runtime, "sorry", streaming=streaming)
+
+    assert [message.text for message in model.requests[-1].messages] == ["darn", "sorry"]
+    assert await contents(db) == ["darn", "sorry", "Fine."]
+
+
+@pytest.mark.promise("S-12")
+@streamed_or_not
+async def test_no_tool_runs_before_a_parallel_guardrail_has_passed(db: Database, *, streaming: bool) -> None:
+    answered, happened = asyncio.Event(), []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        happened.append("paid")
+        return "paid"
+
+    def answer(request: Request) -> Any:
+        answered.set()
+        return calls(CALL)
+
+    @guardrail(parallel=True)
+    async def slow(text: str, ctx: Context) -> str | None:
+        await answered.wait()
+        for _ in range(20):
+            await asyncio.sleep(0)  # a tool that could run would have begun by now
+        happened.append("refused")
+        return "not today"
+
+    stages = [respond(tools=[pay], input_guardrails=[slow])]
+    async with Runtime(db, model=ScriptedModel(answer, "Paid."), stages=stages) as runtime:
+        await turn(runtime, "Pay", streaming=streaming)
+
+    assert happened == ["refused"]
+    assert await contents(db) == ["Pay"]
+    assert "$calls" not in await db.thread("a").state()
+
+
+@pytest.mark.promise("S-12")
+async def test_tools_run_once_all_guardrails_have_passed(db: Database) -> None:
+    order: list[str] = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        order.append("paid")
+        return "paid"
+
+    @guardrail
+    async def first(text: str, ctx: Context) -> str | None:
+        order.append("first")
+        return None
+
+    @guardrail(parallel=True)
+    async def beside(text: str, ctx: Context) -> str | None:
+        order.append("beside")
+        return None
+
+    model = ScriptedModel(calls(CALL), "Paid.")
+    stages = [respond(tools=[pay], input_guardrails=[beside, first])]
+    async with Runtime(db, model=model, stages=stages) as runtime:
+        done = await runtime.run_turn("a", "Pay")
+
+    assert (order, done.text) == (["first", "beside", "paid"], "Paid.")
+
+
+async def test_a_sequential_guardrail_that_trips_saves_the_model_call(db: Database) -> None:
+    model = ScriptedModel("Never asked.")
+    stages = [respond(input_guardrails=[refusing("darn", parallel=False)])]
+    async with Runtime(db, model=model, stages=stages) as runtime:
+        with pytest.raises(GuardrailTripped) as caught:
+            await runtime.run_turn("a", "darn")
+
+    assert (caught.value.guardrail, caught.value.problem) == ("no rude words", "it says 'darn'")
+    assert model.requests == []
+
+
+async def test_a_trip_ends_the_model_call_beside_it(db: Database) -> None:
+    never = asyncio.Event()
+    stages = [respond(input_guardrails=[refusing("darn", parallel=True)])]
+    async with Runtime(db, model=ScriptedModel(never, "Too late."), stages=stages) as runtime:
+        with pytest.raises(GuardrailTripped):
+            await runtime.run_turn("a", "darn")
+
+    assert await contents(db) == ["darn"]
+
+
+async def test_tool_results_that_were_kept_survive_a_refused_answer(db: Database) -> None:
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    stages = [respond(tools=[pay], output_guardrails=[refusing("darn", parallel=False)])]
+    async with Runtime(db, model=ScriptedModel(calls(CALL), "darn"), stages=stages) as runtime:
+        with pytest.raises(GuardrailTripped):
+            await runtime.run_turn("a", "Pay")
+
+    assert await contents(db) == ["Pay", "call", "result"]
+
+
+async def test_text_beside_tool_calls_is_checked_before_the_tools_run(db: Database) -> None:
+    paid: list[int] = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return "paid"
+
+    stages = [respond(tools=[pay], output_guardrails=[refusing("darn", parallel=True)])]
+    async with Runtime(db, model=ScriptedModel(calls(CALL, text="darn")), stages=stages) as runtime:
+        with pytest.raises(GuardrailTripped):
+            await runtime.run_turn("a", "Pay")
+
+    assert (paid, await contents(db)) == ([], ["Pay"])
+
+
+@both_ways
+async def test_a_guardrail_that_fails_lets_nothing_pass(db: Database, *, parallel: bool) -> None:
+    async def broken(text: str, ctx: Context) -> str | None:
+        raise LookupError("no word list")
+
+    stages = [respond(input_guardrails=[Guardrail(name="broken", check=broken, parallel=parallel)])]
+    async with Runtime(db, model=ScriptedModel("Speculation."), stages=stages) as runtime:
+        with pytest.raises(LookupError):
+            await runtime.run_turn("a", "Hi")
+
+    assert await contents(db) == ["Hi"]
+
+
+async def test_a_guardrail_that_takes_too_long_lets_nothing_pass(db: Database) -> None:
+    @guardrail(parallel=True)
+    async def slow(text: str, ctx: Context) -> str | None:
+        await asyncio.Event().wait()
+        return None
+
+    patience = Patience(call=0.05)
+    stages = [respond(input_guardrails=[slow])]
+    async with Runtime(db, model=ScriptedModel("Speculation."), stages=stages, patience=patience) as runtime:
+        with pytest.raises(DeadlineExceeded) as caught:
+            await runtime.run_turn("a", "Hi")
+
+    assert caught.value.what == "Guardrail 'slow'"
+    assert await contents(db) == ["Hi"]
+
+
+async def test_a_refused_answer_is_not_heard_if_text_is_held_back(db: Database) -> None:
+    stages = [respond(output_guardrails=[refusing("darn", parallel=False)], live=False)]
+    async with Runtime(db, model=ScriptedModel("darn"), stages=stages) as runtime:
+        told = await turn(runtime, "Hi", streaming=True)
+
+    assert not any(isinstance(event, TextDelta) for event in told)
+    assert [event.code for event in told if isinstance(event, Failed)] == ["guardrail_tripped"]
+
+
+async def test_guardrails_on_the_input_are_asked_once_in_a_turn(db: Database) -> None:
+    asked: list[str] = []
+
+    @tool
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    @guardrail
+    async def noting(text: str, ctx: Context) -> str | None:
+        asked.append(text)
+        return None
+
+    stages = [respond(tools=[pay], input_guardrails=[noting])]
+    async with Runtime(db, model=ScriptedModel(calls(CALL), "Paid."), stages=stages) as runtime:
+        await runtime.run_turn("a", "Pay")
+
+    assert asked == ["Pay"]
+
+
+async def test_content_that_is_not_text_is_looked_at_as_json(db: Database) -> None:
+    class Parts(State):
+        message: Annotated[list[dict[str, str]], input]
+        history: Annotated[Log[Message], append]
+        reply: str = ""
+
+    stages = [respond(input_guardrails=[refusing("darn", parallel=False)])]
+    async with Runtime(db, schema=Parts, model=ScriptedModel("Fine."), stages=stages) as runtime:
+        with pytest.raises(GuardrailTripped):
+            await runtime.run_turn("a", {"message": [{"text": "darn"}]})

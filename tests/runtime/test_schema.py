@@ -1,0 +1,456 @@
+"""What a state class may say, what it may not, and what its fields take."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.errors import SchemaInvalid, StateInvalid
+from holdfast.core.ops import Op
+from holdfast.core.values import Item
+from holdfast.runtime.declaring import schema_of
+from holdfast.runtime.draft import Draft
+from holdfast.runtime.logs import Log
+from holdfast.runtime.messages import Message
+from holdfast.runtime.schema import (
+    Lifecycle,
+    Lifetime,
+    State,
+    input,
+    kept,
+    loaded,
+    per_call,
+    per_run,
+    per_turn,
+    whole_of,
+)
+
+
+class Control(State):
+    action: Annotated[dict[str, Any], per_turn]
+    pending_action: dict[str, Any] | None = None
+    scratch: Annotated[dict[str, int], hf.merge, per_run]
+
+
+class Profile(State):
+    rules: list[str]
+    recall: bool = True
+
+
+class Everything(State):
+    message: Annotated[str, input]
+    channel: Annotated[str, input] = "test"
+    history: Annotated[Log[Message], hf.append]
+    transcript: Annotated[Log[Message], whole_of("history")]
+    control: Annotated[Control, hf.merge]
+    profile: Annotated[Profile, hf.merge, loaded]
+    progress: Annotated[dict[str, int], hf.merge]
+    mood: Annotated[str, kept] = "calm"
+    seen: Annotated[list[str], operator.add]
+    route: str = ""
+    budget: Annotated[int, per_run] = 3
+    asked: Annotated[list[str], per_call]
+
+
+async def nothing_to_read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
+    """A log without entries."""
+    return ()
+
+
+def drafted(schema: type[State] = Everything, state: dict[str, Any] | None = None) -> Draft:
+    """A draft on a state, with no log behind it."""
+    return Draft(schema_of(schema), state or {}, {}, {"message": "Hi"}, nothing_to_read)
+
+
+@pytest.mark.promise("A-01")
+@pytest.mark.parametrize(
+    ("name", "lifecycle", "scope"),
+    [
+        ("message", Lifecycle.INPUT, Lifetime.THREAD),
+        ("history", Lifecycle.REDUCER, Lifetime.THREAD),
+        ("control.action", Lifecycle.TURN, Lifetime.THREAD),
+        ("control.pending_action", Lifecycle.REDUCER, Lifetime.THREAD),
+        ("control.scratch", Lifecycle.REDUCER, Lifetime.RUN),
+        ("profile.rules", Lifecycle.LOADED, Lifetime.THREAD),
+        ("progress", Lifecycle.REDUCER, Lifetime.THREAD),
+        ("mood", Lifecycle.REDUCER, Lifetime.THREAD),
+        ("seen", Lifecycle.REDUCER, Lifetime.THREAD),
+        ("route", Lifecycle.TURN, Lifetime.THREAD),
+        ("budget", Lifecycle.REDUCER, Lifetime.RUN),
+        ("asked", Lifecycle.REDUCER, Lifetime.CALL),
+    ],
+)
+def test_a_field_lives_as_long_as_it_says(name: str, lifecycle: Lifecycle, scope: Lifetime) -> None:
+    leaf = next(leaf for leaf in schema_of(Everything).leaves if leaf.name == name)
+
+    assert (leaf.lifecycle, leaf.lifetime) == (lifecycle, scope)
+
+
+def test_what_is_not_set_has_its_default() -> None:
+    state = drafted().view()
+
+    assert isinstance(state, Everything)
+    assert (state.message, state.channel, state.mood, state.seen) == ("Hi", "test", "calm", [])
+    assert state.control == Control(action={}, pending_action=None, scratch={})
+    assert (len(state.history), len(state.transcript)) == (0, 0)
+
+
+# Declarations that make no sense.
+
+
+class TwoLifecycles(State):
+    field: Annotated[str, kept, loaded] = ""
+
+
+class TwoReducers(State):
+    field: Annotated[dict[str, int], hf.merge, operator.or_]
+
+
+class FoldedInput(State):
+    field: Annotated[dict[str, int], input, hf.merge]
+
+
+class FreshWithScope(State):
+    field: Annotated[str, loaded, per_run] = ""
+
+
+class ListAsLog(State):
+    field: Annotated[list[str], hf.append]
+
+
+class LogWithoutAppend(State):
+    field: Log[str]
+
+
+class LogOfARun(State):
+    field: Annotated[Log[str], hf.append, per_run]
+
+
+class MergedNumber(State):
+    field: Annotated[int, hf.merge] = 0
+
+
+class NoDefault(State):
+    field: Annotated[int, kept]
+
+
+class OpThatIsNoReducer(State):
+    field: Annotated[list[str], hf.insert]
+
+
+class WholeOfNothing(State):
+    field: Annotated[Log[str], whole_of("history")]
+
+
+class WholeOfOthers(State):
+    history: Annotated[Log[Message], hf.append]
+    field: Annotated[Log[str], whole_of("history")]
+
+
+class Inner(State):
+    field: Annotated[str, kept] = ""
+
+
+class InnerLog(State):
+    field: Annotated[Log[str], hf.append]
+
+
+class InnerInput(State):
+    field: Annotated[str, input]
+
+
+class NotMerged(State):
+    outer: Inner
+
+
+class OutlivesItsWhole(State):
+    outer: Annotated[Inner, hf.merge, loaded]
+
+
+class LogWithin(State):
+    outer: Annotated[InnerLog, hf.merge]
+
+
+class InputWithin(State):
+    outer: Annotated[InnerInput, hf.merge]
+
+
+class OfACall(State):
+    field: Annotated[str, per_call] = ""
+
+
+class TwoScopes(State):
+    outer: Annotated[OfACall, hf.merge, per_run]
+
+
+class Endless(State):
+    field: Annotated[Endless, hf.merge]
+
+
+@pytest.mark.promise("A-01")
+@pytest.mark.parametrize(
+    ("state", "at", "problem"),
+    [
+        (TwoLifecycles, "TwoLifecycles", "two lifecycles"),
+        (TwoReducers, "TwoReducers", "two reducers"),
+        (FoldedInput, "FoldedInput", "neither reducer nor scope"),
+        (FreshWithScope, "FreshWithScope", "has no scope"),
+        (ListAsLog, "ListAsLog", "append needs a Log"),
+        (LogWithoutAppend, "LogWithoutAppend", "a Log needs append"),
+        (LogOfARun, "LogOfARun", "a log belongs to the thread"),
+        (MergedNumber, "MergedNumber", "merge needs a dict"),
+        (NoDefault, "NoDefault", "needs a default"),
+        (OpThatIsNoReducer, "OpThatIsNoReducer", "no reducer"),
+        (WholeOfNothing, "WholeOfNothing", "no log of the same entries"),
+        (WholeOfOthers, "WholeOfOthers", "no log of the same entries"),
+        (NotMerged, "Inner", "written as a whole"),
+        (OutlivesItsWhole, "Inner", "cannot outlive 'outer'"),
+        (LogWithin, "InnerLog", "at the top of a state"),
+        (InputWithin, "InnerInput", "at the top of a state"),
+        (TwoScopes, "OfACall", "another scope"),
+        (Endless, "Endless", "part of itself"),
+    ],
+    ids=lambda given: given.__name__ if isinstance(given, type) else "",
+)
+def test_a_declaration_that_makes_no_sense_is_refused(state: type[State], at: str, problem: str) -> None:
+    with pytest.raises(SchemaInvalid, match=problem) as caught:
+        schema_of(state)
+    assert (caught.value.schema, caught.value.field) == (at, "field")
+
+
+def test_an_annotation_that_cannot_be_read_is_named() -> None:
+    class Local(State):
+        field: Annotated[Somewhere, kept]  # type: ignore[name-defined]  # noqa: F821  # that is the point
+
+    with pytest.raises(SchemaInvalid, match="Somewhere"):
+        schema_of(Local)
+
+
+# What a delta may say.
+
+
+@pytest.mark.promise("A-01")
+@pytest.mark.parametrize(
+    ("delta", "field", "problem"),
+    [
+        ({"message": "mine"}, "message", "input"),
+        ({"nope": 1}, "nope", "no such field"),
+        ({"control": {"nope": 1}}, "control.nope", "no such field"),
+        ({"control": "text"}, "control", "takes a dict of the parts"),
+        ({"control": {"pending_action": 3}}, "control.pending_action", "Expected"),
+        ({"control": {"scratch": {"n": "x"}}}, "control.scratch", "Expected `int`"),
+        ({"progress": {"turns": "two"}}, "progress", "Expected `int`"),
+        ({"progress": 3}, "progress", "takes a dict of the keys"),
+        ({"mood": 3}, "mood", "Expected `str`"),
+        ({"mood": None}, "mood", "Expected `str`"),
+        ({"seen": [3]}, "seen", "Expected `str`"),
+        ({"seen": 3}, "seen", "its reducer raised TypeError"),
+        ({"history": "Hi"}, "history", "takes a list"),
+        ({"history": ["Hi"]}, "history", "its entries are messages"),
+        ({"history": [{"content": "Hi"}]}, "history", "missing required field `role`"),
+        ({"route": object()}, "route", "object is not JSON"),
+        ({"progress": {"turns": float("nan")}}, "progress", "nan is not a JSON number"),
+        ({"asked": ["me"]}, "asked", "belongs to a tool call"),
+        ("text", "", "returned str, not a dict"),
+    ],
+)
+def test_a_delta_that_does_not_fit_is_refused_by_stage_and_field(
+    delta: Any, field: str, problem: str
+) -> None:
+    with pytest.raises(StateInvalid, match=problem) as caught:
+        drafted().write("triage", delta, run="r")
+    assert (caught.value.stage, caught.value.field) == ("triage", field)
+
+
+@pytest.mark.promise("A-01")
+@pytest.mark.parametrize("wrong", [{"mood": 3}, {"seen": 3}, {"nope": 1}, {"message": "mine"}])
+def test_nothing_of_a_refused_delta_is_kept(wrong: dict[str, Any]) -> None:
+    draft = drafted()
+    draft.write("first", {"progress": {"turns": 1}}, run="r")
+    good = {
+        "route": "crisis",
+        "progress": {"turns": 2},
+        "control": {"action": {"kind": "forget"}},
+        "history": [Message(role="assistant", content="Hello")],
+    }
+    before = (draft.view(), draft.take_delta())
+
+    with pytest.raises(StateInvalid):
+        draft.write("second", good | wrong, run="r")
+    assert (without_logs(draft.view()), draft.take_delta()) == (without_logs(before[0]), before[1])
+    assert len(draft.log("history")) == 0
+
+
+def without_logs(state: State) -> dict[str, Any]:
+    """The fields of a state that can be compared."""
+    return {name: value for name, value in vars(state).items() if not isinstance(value, Log)}
+
+
+# How changes are folded.
+
+
+@pytest.mark.promise("A-02")
+def test_the_last_write_wins_within_a_turn() -> None:
+    draft = drafted()
+    draft.write("one", {"route": "crisis", "mood": "low"}, run="r")
+    draft.write("two", {"route": "memory", "mood": "better"}, run="r")
+
+    values = draft.values()
+    assert (values["route"], values["mood"]) == ("memory", "better")
+
+
+@pytest.mark.promise("R-05", "A-02")
+def test_a_merge_keeps_siblings() -> None:
+    draft = drafted(state={"progress": {"turns": 4, "flags": 1}})
+    draft.write("one", {"progress": {"turns": 5}}, run="r")
+
+    assert draft.values()["progress"] == {"turns": 5, "flags": 1}
+    assert draft.take_delta().patches == (hf.merge(["progress"], {"turns": 5}),)
+
+
+class Begun(State):
+    message: Annotated[str, input]
+    progress: Annotated[dict[str, int], hf.merge] = dataclasses.field(
+        default_factory=lambda: {"turns": 0, "flags": 7}
+    )
+    count: Annotated[int, hf.increment] = 5
+    highest: Annotated[int, hf.max] = 0
+    lowest: Annotated[int, hf.min] = 9
+    themes: Annotated[list[str], hf.union]
+
+
+def test_the_first_merge_keeps_what_the_field_began_with() -> None:
+    draft = drafted(Begun)
+    draft.write("one", {"progress": {"turns": 1}}, run="r")
+
+    assert draft.values()["progress"] == {"turns": 1, "flags": 7}
+
+
+@pytest.mark.parametrize(
+    ("field", "changes", "value", "last"),
+    [
+        ("count", [2, 3], 10, hf.increment(["count"], 3)),
+        ("highest", [-1, 4], 4, hf.max(["highest"], 4)),
+        ("lowest", [12, 4], 4, hf.min(["lowest"], 4)),
+        ("themes", [["b", "a"], ["c", "a"]], ["a", "b", "c"], hf.union(["themes"], ["c", "a"])),
+    ],
+)
+def test_an_op_can_be_a_reducer(field: str, changes: list[Any], value: Any, last: Op) -> None:
+    draft = drafted(Begun)
+    for change in changes:
+        draft.write("one", {field: change}, run="r")
+
+    assert draft.values()[field] == value
+    assert draft.take_delta().patches[-1] == last
+
+
+def test_an_op_that_does_not_fit_is_refused_by_stage_and_field() -> None:
+    with pytest.raises(StateInvalid, match="Expected `int`") as caught:
+        drafted(Begun).write("count", {"count": 1.5}, run="r")
+    assert (caught.value.stage, caught.value.field) == ("count", "count")
+
+
+def ranked(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """A reducer of an application: scores add up, the rest is replaced."""
+    scores = {name: old["scores"].get(name, 0) + score for name, score in new["scores"].items()}
+    return {**old, "scores": {**old["scores"], **scores}}
+
+
+class Folded(State):
+    message: Annotated[str, input]
+    notes: Annotated[list[str], operator.add]
+    board: Annotated[dict[str, Any], ranked] = dataclasses.field(default_factory=lambda: {"scores": {}})
+    tags: Annotated[set[str], operator.or_]
+
+
+@pytest.mark.promise("A-02")
+@pytest.mark.parametrize(
+    ("state", "delta", "patches"),
+    [
+        ({"notes": ["a"]}, {"notes": ["b", "c"]}, (hf.append(["notes"], "b"), hf.append(["notes"], "c"))),
+        ({}, {"notes": ["a"]}, (hf.set(["notes"], ["a"]),)),
+        ({"notes": ["a"]}, {"notes": []}, ()),
+        (
+            {"board": {"scores": {"ann": 1, "bob": 2}, "title": "chess"}},
+            {"board": {"scores": {"ann": 3}}},
+            (hf.set(["board", "scores", "ann"], 4),),
+        ),
+        ({"tags": ["a"]}, {"tags": {"a"}}, ()),
+    ],
+)
+def test_a_reducer_of_ones_own_is_stored_as_the_smallest_difference(
+    state: dict[str, Any], delta: dict[str, Any], patches: tuple[Op, ...]
+) -> None:
+    draft = drafted(Folded, state)
+    draft.write("one", delta, run="r")
+
+    assert draft.take_delta().patches == patches
+
+
+def test_a_part_that_is_merged_keeps_its_own_siblings() -> None:
+    draft = drafted(state={"$run": {"fields": {"control": {"scratch": {"a": 1}}}}})
+    draft.write("one", {"control": {"scratch": {"b": 2}}}, run="r")
+    control = draft.values()["control"]
+
+    assert control == {"scratch": {"a": 1, "b": 2}}
+
+
+def test_a_state_can_be_written_as_a_whole_or_in_part() -> None:
+    draft = drafted()
+    draft.write("one", {"profile": Profile(rules=["short"], recall=False)}, run="r")
+    draft.write("two", {"profile": {"rules": ["shorter"]}}, run="r")
+
+    assert draft.values()["profile"] == {"rules": ["shorter"], "recall": False}
+
+
+def test_none_that_was_written_is_not_the_default() -> None:
+    draft = drafted(Optional)
+    draft.write("one", {"guess": None}, run="r")
+    view = draft.view()
+
+    assert isinstance(view, Optional)
+    assert view.guess is None
+
+
+class Optional(State):
+    message: Annotated[str, input]
+    guess: Annotated[int | None, kept] = 5
+
+
+@pytest.mark.promise("A-02")
+def test_what_a_stage_does_to_its_copy_changes_nothing() -> None:
+    draft = drafted(state={"control": {"pending_action": {"ids": [1]}}, "seen": ["a"]})
+    view = draft.view()
+    assert isinstance(view, Everything)
+    assert view.control.pending_action is not None
+    view.control.pending_action["ids"].append(2)
+    view.seen.append("b")
+
+    values = draft.values()
+    assert (values["control"]["pending_action"], values["seen"]) == ({"ids": [1]}, ["a"])
+
+
+@pytest.mark.promise("A-02")
+def test_what_a_stage_keeps_of_its_delta_changes_nothing_later() -> None:
+    draft = drafted()
+    mine = {"kind": "forget", "ids": [1]}
+    draft.write("one", {"control": {"pending_action": mine}}, run="r")
+    mine["ids"] = []
+
+    assert draft.values()["control"]["pending_action"]["ids"] == [1]
+
+
+def test_a_state_cannot_be_changed_in_place() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        drafted().view().mood = "x"  # type: ignore[attr-defined]
+
+
+def test_a_stored_value_of_another_type_is_named() -> None:
+    with pytest.raises(StateInvalid) as caught:
+        drafted(state={"mood": 3}).view()
+    assert (caught.value.stage, caught.value.field) == ("the stored state", "mood")
