@@ -295,3 +295,32 @@ class TestPreparedStatements:
             done = [await db.thread("thread").append(items=[hf.user("Hi")]) for db in (first, second, first)]
 
         assert [one.version for one in done] == [1, 2, 3]
+
+
+class TestSwallowedCancellation:
+    store_name = "postgres"
+
+    @pytest.mark.promise("S-04")
+    async def test_a_cancellation_that_the_pool_swallows_is_not_lost(
+        self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        thread = await hf.Database(store).create("thread")
+        pool = store._connections.pool
+        getconn, waiting = pool.getconn, asyncio.Event()
+
+        async def swallowing() -> Any:
+            waiting.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return await getconn()
+
+        monkeypatch.setattr(pool, "getconn", swallowing)
+        reading = asyncio.create_task(thread.head())
+        await waiting.wait()
+        reading.cancel()
+        await asyncio.wait([reading])
+        monkeypatch.undo()
+
+        assert reading.cancelled()
+        assert (await thread.head()).version == 0

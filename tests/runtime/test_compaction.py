@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -17,43 +16,20 @@ from holdfast.core.errors import (
     TurnSuspended,
     VersionConflict,
 )
-from holdfast.core.items import assistant, user
+from holdfast.core.items import user
 from holdfast.core.values import Item
-from holdfast.runtime.compaction import Compaction, Gauge, by_model, tokens_of
 from holdfast.runtime.context import Context
 from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event, MessageAdded, TextDelta
 from holdfast.runtime.loop import respond
 from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Reply, Request, Usage
 from holdfast.runtime.schema import State
 from holdfast.runtime.suspension import Replay
 from holdfast.runtime.tools import Effect, tool
 from holdfast.testing.faults import FailingStore
 from holdfast.testing.scripted import ScriptedModel, calls
 from holdfast.threads.database import Database
-
-Summarize = Callable[[Sequence[Message]], Awaitable[str]]
-
-
-async def shortly(messages: Sequence[Message]) -> str:
-    return f"{len(messages)} messages"
-
-
-async def contents(db: Database, at: int | None = None) -> list[object]:
-    return [item.body.get("content", item.kind) for item in await db.thread("a").items(at=at)]
-
-
-async def talked(db: Database, turns: int) -> Runtime:
-    """A thread ``a`` with some turns behind it."""
-    model = ScriptedModel(*(f"answer {number}" for number in range(turns)))
-    async with Runtime(db, model=model) as runtime:
-        for number in range(turns):
-            await runtime.run_turn("a", f"question {number}")
-    return runtime
-
-
-# By hand.
+from tests.runtime.dying import DeadStore
+from tests.runtime.talks import contents, shortly, talked
 
 
 @pytest.mark.promise("S-14")
@@ -257,6 +233,21 @@ async def test_a_short_history_has_nothing_to_compact(db: Database) -> None:
             await runtime.compact("a", keep=keep, summarize=shortly)
 
 
+@pytest.mark.promise("S-14")
+async def test_what_an_interrupted_run_needs_to_be_resumed_is_never_compacted(db: Database) -> None:
+    await talked(db, 2)
+    dead = Database(DeadStore(db.store, fail_at=2))
+    with pytest.raises(StoreUnavailable):
+        await Runtime(dead, model=ScriptedModel("Lost.")).run_turn("a", "And now?")
+    model = ScriptedModel("Later.")
+    later = Runtime(db, model=model, clock=lambda: 1 << 50)
+    await later.compact("a", keep=0, summarize=shortly)
+    await later.resume("a")
+
+    assert [message.text for message in model.requests[0].messages] == ["4 messages", "And now?"]
+    assert await contents(db) == ["4 messages", "And now?", "Later."]
+
+
 # Taking it back.
 
 
@@ -282,176 +273,3 @@ async def test_a_compaction_that_was_built_upon_is_not_taken_back(db: Database) 
         await runtime.rewind("a", compaction=first.version)
     with pytest.raises(InvalidArgument):
         await runtime.rewind("a", compaction=1)
-
-
-# By itself.
-
-
-@pytest.mark.promise("S-13", "S-14")
-async def test_a_turn_that_compacted_and_failed_is_taken_back_without_its_compaction(db: Database) -> None:
-    await talked(db, 4)
-    compaction = Compaction(budget=60, keep=2, summarize=shortly)
-    model = ScriptedModel(ModelFailed(model="m", problem="down"))
-    async with Runtime(db, model=model, compaction=compaction, new_id=lambda: "failed") as runtime:
-        with pytest.raises(ModelFailed):
-            await runtime.run_turn("a", "And now?")
-        await runtime.rewind("a", "failed")
-
-    assert await contents(db) == ["7 messages", "answer 3"]
-
-
-@pytest.mark.promise("S-14")
-async def test_a_turn_compacts_when_the_budget_is_exceeded(db: Database) -> None:
-    await talked(db, 4)
-    model = ScriptedModel("Later.")
-    compaction = Compaction(budget=60, keep=4, summarize=shortly)
-    async with Runtime(db, model=model, compaction=compaction) as runtime:
-        done = await runtime.run_turn("a", "And now?")
-
-    shown = [message.text for message in model.requests[0].messages]
-    assert shown[0].endswith("messages")
-    assert shown[-1] == "And now?"
-    assert await contents(db) == [*shown, "Later."]
-    assert done.text == "Later."
-
-
-@pytest.mark.promise("S-14")
-async def test_within_the_budget_nothing_is_compacted(db: Database) -> None:
-    await talked(db, 4)
-    compaction = Compaction(budget=10_000, summarize=shortly)
-    async with Runtime(db, model=ScriptedModel("Later."), compaction=compaction) as runtime:
-        await runtime.run_turn("a", "And now?")
-
-    assert len(await contents(db)) == 10
-
-
-async def test_a_history_longer_than_the_window_is_compacted_before_anything_is_out_of_sight(
-    db: Database,
-) -> None:
-    await talked(db, 4)
-    model = ScriptedModel("Later.")
-    compaction = Compaction(budget=10_000, keep=3, summarize=shortly)
-    async with Runtime(db, model=model, stages=[respond(window=5, compaction=compaction)]) as runtime:
-        await runtime.run_turn("a", "And now?")
-
-    assert [message.text for message in model.requests[0].messages] == [
-        "6 messages",
-        "question 3",
-        "answer 3",
-        "And now?",
-    ]
-
-
-async def test_a_compaction_by_itself_is_told_once_and_not_as_live_text(db: Database) -> None:
-    await talked(db, 4)
-    told: list[Event] = []
-    compaction = Compaction(budget=60, keep=2)
-    async with Runtime(db, model=ScriptedModel("Summed up.", "Later."), compaction=compaction) as runtime:
-        told += [event async for event in runtime.stream_turn("a", "And now?")]
-
-    added = [event.message.text for event in told if isinstance(event, MessageAdded)]
-    live = "".join(event.text for event in told if isinstance(event, TextDelta))
-    assert (added, live) == (["And now?", "Summed up.", "Later."], "Later.")
-
-
-async def test_a_turn_goes_on_without_a_summary_if_there_is_none(
-    db: Database, caplog: pytest.LogCaptureFixture
-) -> None:
-    await talked(db, 4)
-    model = ScriptedModel(ModelFailed(model="m", problem="down"), "Later.")
-    with caplog.at_level(logging.WARNING, "holdfast"):
-        async with Runtime(db, model=model, compaction=Compaction(budget=60)) as runtime:
-            done = await runtime.run_turn("a", "And now?")
-
-    assert done.text == "Later."
-    assert len(await contents(db)) == 10
-    assert "was not compacted" in caplog.text
-
-
-async def test_the_messages_of_the_turn_itself_are_never_compacted(db: Database) -> None:
-    @tool(effect=Effect.NONE)
-    async def look(at: str) -> str:
-        """Look."""
-        return "a long look " * 100
-
-    await talked(db, 1)
-    model = ScriptedModel(calls(("c1", "look", {"at": "x"})), "Seen.")
-    compaction = Compaction(budget=100, keep=2, summarize=shortly)
-    async with Runtime(db, model=model, tools=[look], compaction=compaction) as runtime:
-        await runtime.run_turn("a", "Look")
-
-    assert await contents(db) == ["2 messages", "Look", "call", "result", "Seen."]
-
-
-async def test_the_usage_of_a_summary_counts_for_the_turn(db: Database) -> None:
-    await talked(db, 4)
-    async with Runtime(
-        db, model=ScriptedModel("Summed up.", "Later."), compaction=Compaction(budget=60, keep=2)
-    ) as runtime:
-        done = await runtime.run_turn("a", "And now?")
-
-    assert done.usage.calls == 2
-
-
-async def test_a_compaction_inside_a_turn_that_the_store_refuses_ends_it_with_the_history_intact(
-    db: Database,
-) -> None:
-    await talked(db, 4)
-    store = FailingStore(db.store, fail_at=2, only="change")
-    compaction = Compaction(budget=60, keep=2, summarize=shortly)
-    runtime = Runtime(Database(store), model=ScriptedModel("Later."), compaction=compaction)
-    with pytest.raises(StoreUnavailable):
-        await runtime.run_turn("a", "And now?")
-
-    assert len(await contents(db)) == 9
-    assert (await db.thread("a").changesets(after=13))[-1].reason == "RunFinished"
-
-
-# How much it is.
-
-
-def test_the_guess_grows_with_the_text_and_the_number_of_messages() -> None:
-    small = tokens_of([Message(role="user", content="a" * 400)])
-
-    assert 100 <= small <= 120
-    assert tokens_of([Message(role="user")] * 10) >= 40
-
-
-def test_what_the_provider_counted_sets_the_guess_right() -> None:
-    gauge, messages = Gauge(), [Message(role="user", content="a" * 400)]
-    guessed = gauge.tokens(messages)
-    gauge.counted(Request(messages=messages), Reply(text="", usage=Usage(calls=1, input_tokens=guessed * 2)))
-
-    assert gauge.tokens(messages) == pytest.approx(guessed * 2, abs=2)
-
-
-async def test_a_long_history_is_summarised_in_parts_each_with_the_summary_so_far() -> None:
-    heard: list[str] = []
-
-    async def ask(request: Request) -> Reply:
-        heard.append(request.messages[0].text)
-        return Reply(text=f"summary {len(heard)}")
-
-    summarize = by_model(ask, "Summarise.", chunk=20)
-    text = await summarize([Message(role="user", content=f"{letter * 40}") for letter in "abc"])
-
-    assert text == "summary 3"
-    assert [said[:30] for said in heard] == [
-        "user: " + "a" * 24,
-        "summary: summary 1\nuser: bbbbb",
-        "summary: summary 2\nuser: ccccc",
-    ]
-
-
-@pytest.mark.promise("R-04")
-async def test_compaction_by_itself_keeps_a_long_thread_short(db: Database) -> None:
-    thread = await db.create("a")
-    for number in range(60):
-        await thread.append(items=[user(f"question {number}"), assistant(f"answer {number}")])
-    model = ScriptedModel(*["Later."] * 12)
-    compaction = Compaction(budget=10_000, keep=4, summarize=shortly)
-    async with Runtime(db, model=model, stages=[respond(window=10, compaction=compaction)]) as runtime:
-        for _ in range(12):
-            await runtime.run_turn("a", "And now?")
-
-    assert len(await contents(db)) <= 12

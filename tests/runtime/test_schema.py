@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.core import ops
 from holdfast.core.errors import SchemaInvalid, StateInvalid
 from holdfast.core.ops import Op
 from holdfast.core.values import Item
@@ -454,3 +457,64 @@ def test_a_stored_value_of_another_type_is_named() -> None:
     with pytest.raises(StateInvalid) as caught:
         drafted(state={"mood": 3}).view()
     assert (caught.value.stage, caught.value.field) == ("the stored state", "mood")
+
+
+# Whatever the stages do.
+
+WORDS = st.sampled_from(["a", "b", "c"])
+NUMBERS = st.integers(-3, 3)
+DELTAS = st.fixed_dictionaries(
+    {},
+    optional={
+        "progress": st.dictionaries(WORDS, NUMBERS),
+        "mood": WORDS,
+        "seen": st.lists(WORDS, max_size=2),
+        "route": WORDS,
+        "budget": NUMBERS,
+        "profile": st.fixed_dictionaries({}, optional={"rules": st.lists(WORDS), "recall": st.booleans()}),
+        "control": st.fixed_dictionaries(
+            {},
+            optional={
+                "action": st.dictionaries(WORDS, NUMBERS),
+                "pending_action": st.none() | st.dictionaries(WORDS, NUMBERS),
+                "scratch": st.dictionaries(WORDS, NUMBERS),
+            },
+        ),
+    },
+)
+PARTED = ("control", "profile")
+
+
+def expected(values: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
+    """What the fields are after a delta, in the plainest way to say it."""
+    after = {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
+    for name, value in delta.items():
+        if name == "progress":
+            after[name] = {**after.get(name, {}), **value}
+        elif name == "seen":
+            after[name] = after.get(name, []) + value
+        elif name in PARTED:
+            for part, change in value.items():
+                whole = after.setdefault(name, {})
+                whole[part] = {**whole.get(part, {}), **change} if part == "scratch" else change
+        else:
+            after[name] = value
+    return after
+
+
+@pytest.mark.promise("A-02")
+@given(st.lists(st.tuples(DELTAS, st.booleans()), max_size=8))
+def test_what_is_committed_folds_to_what_the_stages_see(steps: list[tuple[dict[str, Any], bool]]) -> None:
+    draft, stored = drafted(), dict[str, Any]()
+    values: dict[str, Any] = {"message": "Hi"}
+    for delta, commits in steps:
+        draft.write("stage", delta, run="r")
+        values = expected(values, delta)
+        if commits:
+            taken = draft.take_delta()
+            stored = ops.apply(stored, taken.patches)
+            draft.committed(taken)
+    stored = ops.apply(stored, draft.take_delta().patches)
+
+    assert draft.values() == values
+    assert drafted(state=stored).values() == values

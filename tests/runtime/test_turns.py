@@ -339,9 +339,7 @@ def test_every_name_of_the_runtime_is_in_its_reference() -> None:
 def test_every_method_of_the_runtime_is_in_its_reference() -> None:
     said = re.findall(r"^\| `(\w+)\(", REFERENCE.read_text(), re.MULTILINE)
 
-    assert said == [name for name in vars(Runtime) if not name.startswith("_") and name != "close"] + [
-        "close"
-    ]
+    assert sorted(said) == sorted(name for name in vars(Runtime) if not name.startswith("_"))
 
 
 def test_the_names_that_are_in_holdfast_too_are_marked() -> None:

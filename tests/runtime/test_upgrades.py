@@ -37,13 +37,14 @@ class Third(State):
 
 
 def to_second(state: dict[str, Any]) -> dict[str, Any]:
-    """One name becomes several."""
+    """One name becomes several. It changes what it is given, deep down, which a step may."""
+    state["mood"]["was"] = "v1"
     name = state.pop("name", "")
     return {**state, "names": [name] if name else []}
 
 
 def to_third(state: dict[str, Any]) -> dict[str, Any]:
-    """Changes what it is given, deep down, which a step may."""
+    """Notes whether anybody is known."""
     state["mood"]["since"] = "v3"
     state["greeted"] = bool(state["names"])
     return state
@@ -93,7 +94,7 @@ async def test_an_older_state_is_upgraded_step_by_step_with_the_next_turn(
     assert done.text == "['Ann'] True"
     assert {key: value for key, value in head.state.items() if key != "$run"} == {
         "names": ["Ann"],
-        "mood": {"now": "calm", "since": "v3"},
+        "mood": {"now": "calm", "was": "v1", "since": "v3"},
         "greeted": True,
         "$thread": {"schema": 3},
     }
@@ -101,6 +102,7 @@ async def test_an_older_state_is_upgraded_step_by_step_with_the_next_turn(
         ("name",),
         ("greeted",),
         ("mood", "since"),
+        ("mood", "was"),
         ("names",),
         ("$thread", "schema"),
         ("$run",),
@@ -127,7 +129,7 @@ async def test_looking_at_an_older_state_upgrades_the_look_and_not_the_thread(db
     async with third(db) as runtime:
         state = await runtime.state("a")
 
-    assert (state.names, state.mood) == (["Ann"], {"now": "calm", "since": "v3"})
+    assert (state.names, state.mood) == (["Ann"], {"now": "calm", "was": "v1", "since": "v3"})
     assert await db.thread("a").head() == before
 
 
@@ -155,9 +157,9 @@ async def test_a_run_that_waits_is_upgraded_when_it_is_resumed(db: Database) -> 
         await first.run_turn("a", "Ann")
     async with third(db, stages=[greet, respond(tools=[send])], model=model) as runtime:
         done = await runtime.resume("a", {"c1": Replay()})
-        state = await runtime.state("a")
 
-    assert (done.text, state.names) == ("Done.", ["Ann"])
+    state = await db.thread("a").state()
+    assert (done.text, state["names"], state["$thread"]["schema"]) == ("Done.", ["Ann"], 3)
 
 
 @pytest.mark.promise("A-12")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import StoreUnavailable
+from holdfast.core.errors import InvalidArgument, StoreUnavailable
 from holdfast.core.items import assistant, user
 from holdfast.core.items import call as call_item
 from holdfast.core.items import result as result_item
@@ -154,7 +154,17 @@ async def test_more_calls_than_the_window_holds_are_all_answered(db: Database) -
 
     items = await db.thread("a").items()
     assert [item.call for item in items if item.kind == RESULT] == [f"c{number}" for number in range(9)]
-    assert done.text == "Sunny everywhere."
+    assert (done.text, len(model.requests)) == ("Sunny everywhere.", 2)
+
+
+@pytest.mark.promise("S-09")
+async def test_a_model_is_always_shown_the_whole_turn_it_is_in(db: Database) -> None:
+    steps = [calls((f"c{number}", "weather", {"city": f"city {number}"})) for number in range(4)]
+    model = ScriptedModel(*steps, "Sunny everywhere.")
+    async with Runtime(db, model=model, stages=[respond(tools=[weather], window=3)]) as runtime:
+        await runtime.run_turn("a", "Weather?")
+
+    assert [message.kind for message in model.requests[-1].messages] == ["message", *[CALL, RESULT] * 4]
 
 
 async def test_a_model_that_uses_a_call_id_again_gets_each_call_answered(db: Database) -> None:
@@ -288,6 +298,17 @@ async def test_a_callback_cannot_change_what_an_earlier_stage_has_added(db: Data
         await runtime.run_turn("a", "Go")
 
     assert await said(db) == ["Go", {"sky": "sunny"}, "Hi."]
+
+
+async def test_a_callback_that_gives_no_messages_is_told_so(db: Database) -> None:
+    def wrong(messages: list[Message], ctx: Context) -> list[Message]:
+        return [{"role": "user"}]  # type: ignore[list-item]  # what a caller may get wrong
+
+    async with Runtime(db, model=ScriptedModel("Hi."), stages=[respond(prepare=wrong)]) as runtime:
+        with pytest.raises(InvalidArgument, match="not dict"):
+            await runtime.run_turn("a", "Go")
+
+    assert await said(db) == ["Go"]
 
 
 async def test_two_calls_with_one_id_in_one_reply_are_both_answered(db: Database) -> None:

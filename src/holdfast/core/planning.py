@@ -310,7 +310,8 @@ def _advance(
         counters=row.counters,
     )
     state = known.state
-    if prepared.content is not None and state is None:
+    outgrown = _weight(row, 0) > max(MIN_ANCHOR, row.counters.size)
+    if state is None and (prepared.content is not None or outgrown):
         state = yield from read_state(row, row.version)
     return settle(
         Known(row, state),
@@ -341,7 +342,7 @@ def settle(
         state = apply(state if said.snapshot is None else said.snapshot, said.patches)
     counters = count(row, items, abouts, cuts, len(written.content or b""))
     anchor = None
-    if state is not None and counters.weight > max(MIN_ANCHOR, counters.size):
+    if state is not None and (counters.weight > max(MIN_ANCHOR, counters.size) or _late(row, counters)):
         anchor = encode(state)
         counters = msgspec.structs.replace(counters, weight=0, size=len(anchor))
     hash = chain.link(row.hash, written, sorted(items, key=_by_place))
@@ -389,8 +390,19 @@ def count(
         size = logs.get(item.log, LogSize())
         end = size.end if item.place % places.ROOM else item.place // places.ROOM
         logs[item.log] = LogSize(end, size.length + 1, size.cuts)
-    weight = row.counters.weight + (content + ROW_WEIGHT if content else 0)
-    return Counters(logs=logs, open=open, weight=weight, size=row.counters.size)
+    return Counters(logs=logs, open=open, weight=_weight(row, content), size=row.counters.size)
+
+
+def _weight(row: ThreadRow, content: int) -> int:
+    """How much must be read to know the state: every changeset since the last anchor, if there is a state."""
+    has_state = content or row.counters.weight or row.counters.size
+    return row.counters.weight + (content + ROW_WEIGHT if has_state else 0)
+
+
+def _late(row: ThreadRow, after: Counters) -> bool:
+    """Whether a state begins so late that its readers should not look at all that was before."""
+    begins = after.weight > 0 and not (row.counters.weight or row.counters.size)
+    return begins and row.version * ROW_WEIGHT > MIN_ANCHOR
 
 
 def titled(row: ThreadRow, state: Document) -> ThreadRow:

@@ -225,12 +225,13 @@ class AskPending(Ask[list[tuple[ThreadRow, int]]], frozen=True):
 
 
 class AskWords(Ask[list[Found]], frozen=True):
-    """Indexed texts that hold all of these words, the best first; with ``any``, any of them, newest first."""
+    """Indexed texts that hold all of these words, or any of them; the best first, or the newest."""
 
     words: tuple[str, ...]
     owner: str | None
     limit: int
     any: bool = False
+    newest: bool = False
     thread: str | None = None
     log: str | None = None
 

@@ -30,6 +30,8 @@ def _texts(body: JSON) -> Iterator[str]:
 
 def words(text: str) -> list[str]:
     """The words of a text, folded: without case and accents."""
+    if text.isascii():
+        return WORD.findall(text.lower())
     plain = unicodedata.normalize("NFKD", text)
     plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
     return WORD.findall(plain.casefold())

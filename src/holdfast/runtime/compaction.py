@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core import making
 from holdfast.core.encoding import encode
-from holdfast.core.errors import InvalidArgument, ModelFailed, RunFailed, VersionConflict
+from holdfast.core.errors import HoldfastError, InvalidArgument, ModelFailed, RunFailed, VersionConflict
 from holdfast.core.pairing import OURS, parted
 from holdfast.core.values import ABOUT, HISTORY, Changeset, Committed, Exact, Expect, Head, Item, Window
 from holdfast.runtime.context import Context
@@ -50,6 +50,12 @@ class Compaction:
     summarize: Summarize | None = None
     instructions: str = INSTRUCTIONS
 
+    def __post_init__(self) -> None:
+        if self.keep < 0 or (self.budget is not None and self.budget < 1):
+            raise InvalidArgument(
+                problem=f"To keep {self.keep} messages of {self.budget} tokens makes no sense."
+            )
+
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
     """What a compaction did. At ``version - 1`` the history is what it was before."""
@@ -67,15 +73,15 @@ async def compact(
     """Put a summary in place of all visible items but the last few.
 
     Raises:
-        InvalidArgument: There is nothing to compact, or somebody else keeps this history.
+        InvalidArgument: There is nothing to compact, the summary is empty, or a guest keeps this history.
         VersionConflict: Somebody wrote meanwhile; nothing was changed.
         ModelFailed: There is no summary; nothing was changed.
     """
-    if keep < 0:
-        raise InvalidArgument(problem=f"To keep {keep} messages makes no sense.")
     check_ours(id, items)
     ended = _ended(items, keep)
     text = await summarize([message_of(item) for item in items[:ended]]) if ended else ""
+    if ended and not text.strip():
+        raise InvalidArgument(problem="The summary is empty.")
     summary = Item(role="system", kind=SUMMARY, body={"content": text})
     standing = _Standing(id, head, items, commit)
     done = await Log(standing, HISTORY).compact([summary], keep=keep)
@@ -159,13 +165,13 @@ async def compact_in_turn(ctx: Context, seen: Seen, compaction: Compaction, gaug
     It is put off while tool calls are open, and left for later if there is no summary or somebody wrote.
     """
     turn, stored = ctx.turn, ctx.turn.stored
-    if stored is None:
-        return False
+    if stored is None or any(item.format != OURS for item in await stored.items(first=1)):
+        return False  # a guest's history is not ours to compact, and not read in vain
     head = await stored.head()
     items = await stored.items(at=head.version)
     keep = max(_fitting(seen.messages, compaction, gauge), seen.heard + len(seen.own))
     ended = items[: _ended(items, keep)]
-    if head.counters.open or all(item.kind == SUMMARY or item.format != OURS for item in ended):
+    if head.counters.open or all(item.kind == SUMMARY for item in ended):
         return False
 
     async def ask(request: Request) -> Reply:
@@ -177,7 +183,8 @@ async def compact_in_turn(ctx: Context, seen: Seen, compaction: Compaction, gaug
         turn.draft.rebased(after.state, after.counters.logs)
         return done.version
 
-    summarize = compaction.summarize or by_model(ask, compaction.instructions)
+    given = compaction.summarize
+    summarize = by_model(ask, compaction.instructions) if given is None else _guarded(given)
     try:
         await compact(turn.thread, head, items, keep, summarize, commit)
     except (RunFailed, VersionConflict, InvalidArgument) as error:
@@ -185,6 +192,20 @@ async def compact_in_turn(ctx: Context, seen: Seen, compaction: Compaction, gaug
         gauge.failed = True
         return False
     return True
+
+
+def _guarded(summarize: Summarize) -> Summarize:
+    """A summary by somebody else's function: if it fails there is none, and the turn goes on."""
+
+    async def guarded(messages: Sequence[Message]) -> str:
+        try:
+            return await summarize(messages)
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise ModelFailed(model="summarize", problem=f"{type(error).__name__}: {error}") from error
+
+    return guarded
 
 
 def outgrown(

@@ -20,6 +20,8 @@ from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.declaring import schema_of
 from holdfast.runtime.draft import Draft
 from holdfast.runtime.driving import drive
+from holdfast.runtime.ending import Finalize, nothing_left, request_end, work
+from holdfast.runtime.episodes import Episode, episode
 from holdfast.runtime.events import Event, Mark, events_of
 from holdfast.runtime.inputs import Given, checked_inputs, user_item
 from holdfast.runtime.loop import Stage, respond
@@ -34,7 +36,7 @@ from holdfast.runtime.schema import Conversation, Shape
 from holdfast.runtime.settings import Settings, new_run_id, now_ms
 from holdfast.runtime.starting import Asked, Busy, Interrupted, key_id, reader, start
 from holdfast.runtime.suspension import Decision
-from holdfast.runtime.sweeping import Sweeper
+from holdfast.runtime.sweeping import Sweeper, end_all
 from holdfast.runtime.tools import Tool
 from holdfast.runtime.upgrades import Upgrade, current
 from holdfast.threads.database import Database
@@ -86,6 +88,10 @@ class Runtime(Generic[Shape, Output]):
         patience: Patience | None = None,
         lease_seconds: float = 15.0,
         sweep_seconds: float = 30.0,
+        idle_seconds: float = 20 * 60.0,
+        close_seconds: float = 10.0,
+        finalize: Finalize = nothing_left,
+        finalize_active_sessions_on_close: bool = True,
         memory_mode: MemoryMode = MemoryMode.LOCAL,
         clock: Callable[[], int] = now_ms,
         new_id: Callable[[], str] = new_run_id,
@@ -93,6 +99,8 @@ class Runtime(Generic[Shape, Output]):
         self._db = db
         self._tasks: dict[str, set[asyncio.Task[Done[Any]]]] = {}
         self._queues: dict[str, asyncio.Task[None]] = {}
+        self._touched: dict[str, Database] = {}
+        self._close_seconds = close_seconds if finalize_active_sessions_on_close else None
         self._compaction = compaction or Compaction()
         answer = respond(instructions=instructions, tools=tools, compaction=compaction)
         self._settings = Settings(
@@ -104,6 +112,8 @@ class Runtime(Generic[Shape, Output]):
             upgrades=upgrades or {},
             patience=patience or Patience(),
             lease_seconds=lease_seconds,
+            idle_seconds=idle_seconds,
+            finalize=finalize,
             memory_mode=memory_mode,
             memory_store=db.records,
             crisis_log_backend=db.records,
@@ -122,7 +132,7 @@ class Runtime(Generic[Shape, Output]):
         await self.close()
 
     async def close(self) -> None:
-        """End the turns that still run, durably."""
+        """End the turns that still run, and the episodes of the threads that had turns here, durably."""
         await self._sweeper.end()
         queues = list(self._queues.values())
         turns = [task for running in self._tasks.values() for task in running]
@@ -130,6 +140,8 @@ class Runtime(Generic[Shape, Output]):
             task.cancel()
         if queues or turns:
             await asyncio.wait([*queues, *turns])
+        if self._close_seconds is not None:
+            await end_all(self._touched, self._settings, self._close_seconds)
 
     # Turns.
 
@@ -255,7 +267,24 @@ class Runtime(Generic[Shape, Output]):
         self._drain(db, asked.thread)
         return Done(thread=asked.thread, run=key_id(asked.thread, key), version=0, termination=QUEUED)
 
+    async def end_session(
+        self, thread: str, *, feedback: str | None = None, by: str = "api", user: str | None = None
+    ) -> Episode | None:
+        """End the episode that a thread is in; None if it is in none.
+
+        What it leaves behind is made at once if that works, and otherwise tried again in the background, in
+        whatever process: the status says whether it is ``ended`` or still ``ending``.
+        """
+        db, settings = self._scoped(user), self._settings
+        requested = await request_end(db, thread, by=by, now=settings.clock(), feedback=feedback)
+        if requested is None:
+            return None
+        self._touched.pop(thread, None)
+        await work(db, settings.finalize)
+        return await episode(db, requested.id)
+
     async def _begun(self, db: Database, asked: Asked, emit: Emit, leave: Drop | None = None) -> Done[Any]:
+        self._touched[asked.thread] = db
         started = await start(db, asked, self._settings, leave)
         if isinstance(started, Done):
             return started

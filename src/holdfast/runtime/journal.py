@@ -12,6 +12,7 @@ from holdfast.core.ops import Op
 from holdfast.core.values import AppendTo, Changeset, Committed, Exact, Item, Put, Record, Write
 from holdfast.runtime import rebasing
 from holdfast.runtime.draft import RUN, Draft, RunDelta
+from holdfast.runtime.episodes import Episode, rehomed, saved
 from holdfast.runtime.events import RUN_FINISHED
 from holdfast.runtime.runs import KIND, RUNNING, Ending, Run, meta_of, record_of, run_of, status_after
 from holdfast.threads.database import Database
@@ -23,6 +24,11 @@ class Journal(Protocol):
 
     run: Run
     thread: Thread | None
+    episode: Episode | None
+
+    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+        """Keep with the episode what a turn noticed, when the turn ends."""
+        ...
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Changeset | None:
         """Commit what changed since the last time; None if that is nothing and the run goes on."""
@@ -39,8 +45,12 @@ class Nowhere:
     def __init__(self, run: Run, logs: dict[str, list[Item]]) -> None:
         self.run = run
         self.thread: Thread | None = None
+        self.episode: Episode | None = None
         self._logs = logs
         self._version = 0
+
+    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+        """Nothing is kept."""
 
     async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Changeset | None:
         """Take what changed as kept."""
@@ -73,6 +83,8 @@ class ThreadJournal:
         self.run = run
         self.version = version
         self.output: dict[str, JSON] | None = None
+        self.episode: Episode | None = None
+        self._noticed: Write | None = None
         self._clock = clock
         self._db = db
         self._thread = db.thread(run.thread)
@@ -96,8 +108,11 @@ class ThreadJournal:
             except VersionConflict:
                 self.version = await rebasing.rebase(self._thread, self.run, draft, delta, self.version)
                 continue
-            except RevisionConflict:
-                await self._check_held()
+            except RevisionConflict as conflict:
+                if conflict.kind == KIND:
+                    await self._check_held()
+                else:
+                    self._noticed = await rehomed(self._db, self.episode) if self.episode else None
                 continue
             draft.committed(delta)
             return done
@@ -129,6 +144,17 @@ class ThreadJournal:
         self.version = done.version
         return msgspec.structs.replace(change, version=done.version, time=done.time, hash=done.hash)
 
+    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+        """Keep with the episode what a turn noticed, when the turn ends."""
+        if self.episode is None:
+            return
+        self.episode = msgspec.structs.replace(
+            self.episode,
+            candidates=(*self.episode.candidates, *candidates),
+            crisis=max(self.episode.crisis, crisis),
+        )
+        self._noticed = saved(self.episode, self._owner)
+
     async def _check_held(self) -> None:
         """Take in what was written on the run's record, if it is still ours.
 
@@ -145,7 +171,8 @@ class ThreadJournal:
             return ()
         output = None if self.output is None else {**self.output, "version": self.version + 1}
         run = msgspec.structs.replace(ended(self.run, ending, self._clock()), output=output)
-        return [Put(record=record_of(run, self._owner), expect=self.run.revision)]
+        own = Put(record=record_of(run, self._owner), expect=self.run.revision)
+        return [own] if self._noticed is None else [own, self._noticed]
 
     async def renew(self, until: int) -> Run:
         """Hold the thread for longer.

@@ -41,10 +41,10 @@ def respond(
 ) -> Stage:
     """A stage that lets the model answer, with tools, and puts the final text into a field.
 
-    The model sees the newest ``window`` messages, of them those that ``shows`` lets through, in the shape
-    that ``prepare`` gives them; the history is not touched by any of it. Guardrails look at what the user
-    said before anything is kept of an answer, and at each text of an answer before it is kept. ``live``
-    says whether listeners hear text before it is kept.
+    The model sees the newest ``window`` messages, and all of this turn, of them those that ``shows`` lets
+    through, in the shape that ``prepare`` gives them; the history is not touched by any of it. Guardrails
+    look at what the user said before anything is kept of an answer, and at each text of an answer before
+    it is kept. ``live`` says whether listeners hear text before it is kept.
     """
     responder = _Responder(
         toolbox=Toolbox(tools),

@@ -9,6 +9,7 @@ from holdfast.core.errors import DeadlineExceeded, HoldfastError
 from holdfast.runtime.context import Context
 from holdfast.runtime.diagnostics import stamp
 from holdfast.runtime.draft import RUN, STAGE
+from holdfast.runtime.episodes import Buffer
 from holdfast.runtime.events import USER_MESSAGE, Failed, StageStarted
 from holdfast.runtime.loop import Stage
 from holdfast.runtime.outputs import shown
@@ -32,7 +33,8 @@ async def worked(turn: Turn, settings: Settings) -> Worked:
 async def _ended(turn: Turn, settings: Settings) -> Worked:
     try:
         await run_stages(settings.stages, context_of(turn, settings))
-        shown(turn, settings.output)
+        if settings.output is not None:
+            shown(turn, settings.output)  # what does not fit ends the run, before its end is on disk
     except Suspended as suspended:
         return Ending(termination=SUSPENDED), suspended.waiting, None
     except asyncio.CancelledError as error:
@@ -55,7 +57,7 @@ def context_of(turn: Turn, settings: Settings) -> Context:
         memory_mode=settings.memory_mode,
         response_llm=settings.response_model,
         embedding_provider=settings.embedding_provider,
-        session_memory_buffer=settings.session_memory_buffer,
+        session_memory_buffer=settings.session_memory_buffer or _buffer(turn),
         turn=turn,
     )
 
@@ -107,3 +109,8 @@ def _done(turn: Turn) -> int:
 
 def _ms_since(began: float) -> float:
     return round((time.perf_counter() - began) * 1000, 3)
+
+
+def _buffer(turn: Turn) -> Buffer | None:
+    """Where candidates are held, if the turn belongs to an episode."""
+    return Buffer(turn.journal) if turn.journal.episode is not None else None

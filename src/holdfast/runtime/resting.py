@@ -5,7 +5,7 @@ import msgspec
 from holdfast.core.errors import InvalidArgument, RecordNotFound, TranscriptBroken, TurnBusy, TurnSuspended
 from holdfast.core.making import delete, merge
 from holdfast.core.ops import Document, Op
-from holdfast.core.values import Changeset, Exact, Head, Put, Write
+from holdfast.core.values import Changeset, Exact, Head, Put, Window, Write
 from holdfast.runtime.asking import ask
 from holdfast.runtime.beginning import standing
 from holdfast.runtime.compaction import Compacted, Compaction, by_model, compact
@@ -77,7 +77,7 @@ def check_answered(head: Head) -> None:
 
 
 async def compact_at_rest(db: Database, id: str, compaction: Compaction, settings: Settings) -> Compacted:
-    """Compact a thread that nobody works on.
+    """Compact a thread that nobody works on. What a run that may be resumed has added stays.
 
     Raises:
         InvalidArgument: There is nothing to compact, no model, or somebody else keeps this history.
@@ -87,7 +87,8 @@ async def compact_at_rest(db: Database, id: str, compaction: Compaction, setting
         VersionConflict: Somebody wrote meanwhile; nothing was changed.
         ModelFailed: There is no summary; nothing was changed.
     """
-    head = (await at_rest(db, id, settings)).head
+    resting = await at_rest(db, id, settings)
+    head = resting.head
     check_answered(head)
     thread, model = db.thread(id), settings.model
     if model is None and compaction.summarize is None:
@@ -102,7 +103,14 @@ async def compact_at_rest(db: Database, id: str, compaction: Compaction, setting
 
     summarize = compaction.summarize or by_model(by, compaction.instructions)
     items = await thread.items(at=head.version)
-    return await compact(id, head, items, compaction.keep, summarize, commit)
+    keep = max(compaction.keep, _resumable(items, resting.unfinished))
+    return await compact(id, head, items, keep, summarize, commit)
+
+
+def _resumable(items: Window, run: str | None) -> int:
+    """How many of the newest items a run that stopped unfinished needs, if it is to be resumed."""
+    own = (at for at, item in enumerate(items) if run is not None and item.run == run)
+    return len(items) - next(own, len(items))
 
 
 class Abandoned(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,8 @@ from holdfast.runtime.view import SUMMARY
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
-PAGE = 64
+FEW, MANY = 8, 128
+"""How many changesets are read at a time when a run is looked for: a turn mostly has a few."""
 REASON = "It was taken back."
 
 
@@ -118,16 +119,17 @@ async def rewind_run(db: Database, id: str, run: str, settings: Settings) -> Rew
 async def _changes_of(thread: Thread, run: str, upto: int) -> list[Changeset]:
     """What a run committed, from where it is marked as begun. It is looked for from the end."""
     found: list[Changeset] = []
+    size = FEW
     while upto > 0:
-        page = await thread.changesets(after=max(upto - PAGE, 0), upto=upto, limit=PAGE)
+        page = await thread.changesets(after=max(upto - size, 0), upto=upto, limit=size)
         own = [change for change in page if change.run_id == run]
         found = own + found
         begun = next((at for at, change in enumerate(found) if _begins(change, run)), None)
         if begun is not None:
             return found[begun:]
-        if not own:
+        if not own and size >= MANY:
             break
-        upto = page[0].version - 1
+        upto, size = page[0].version - 1, min(size * 4, MANY)
     raise RewindRefused(thread=thread.id, problem=f"run {run!r} is not at its end")
 
 

@@ -14,6 +14,7 @@ from holdfast.runtime.context import (
     MemoryStore,
     SessionMemoryBuffer,
 )
+from holdfast.runtime.ending import Finalize, nothing_left
 from holdfast.runtime.loop import Stage
 from holdfast.runtime.models import Model
 from holdfast.runtime.outputs import check_output
@@ -45,6 +46,8 @@ class Settings:
     upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
     patience: Patience = field(default_factory=Patience)
     lease_seconds: float = 15.0
+    idle_seconds: float = 20 * 60.0
+    finalize: Finalize = nothing_left
     memory_mode: MemoryMode = MemoryMode.LOCAL
     embedding_provider: EmbeddingProvider | None = None
     session_memory_buffer: SessionMemoryBuffer | None = None

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core import places
 from holdfast.core.encoding import JSON, encode
 from holdfast.core.errors import (
     KeyReused,
@@ -19,6 +20,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ops import Document
 from holdfast.core.values import (
+    HISTORY,
     Absent,
     AppendTo,
     Changeset,
@@ -28,12 +30,14 @@ from holdfast.core.values import (
     Expect,
     Head,
     Item,
+    LogSize,
     Put,
     Record,
     Write,
 )
 from holdfast.runtime.beginning import Inbound, inbound, standing
 from holdfast.runtime.draft import Draft, ReadLog, sizes_after
+from holdfast.runtime.episodes import Episode, active_episode, saved, touched
 from holdfast.runtime.events import USER_MESSAGE
 from holdfast.runtime.holders import is_gone, this_process
 from holdfast.runtime.inputs import MESSAGE
@@ -160,14 +164,24 @@ async def _taken(
     )
     expect: Expect = Exact(head.version) if head is not None else Absent(owner)
     append = AppendTo(thread=run.thread, change=change, expect=expect)
-    results = await db.commit([append, Put(record=record_of(run, owner), expect=0), *release])
-    committed, saved = results[0], results[1]
+    episode = await _episode(db, head, asked, settings)
+    writes = [append, Put(record=record_of(run, owner), expect=0), saved(episode, owner), *release]
+    committed, kept, row, *_ = await db.commit(writes)
     assert isinstance(committed, Committed)
-    assert isinstance(saved, Record)
-    run = msgspec.structs.replace(run, revision=saved.revision)
+    assert isinstance(kept, Record)
+    assert isinstance(row, Record)
+    run = msgspec.structs.replace(run, revision=kept.revision)
     journal = ThreadJournal(db, run, version=committed.version, owner=owner, clock=settings.clock)
+    journal.episode = msgspec.structs.replace(episode, revision=row.revision)
     change = msgspec.structs.replace(change, version=committed.version, time=committed.time)
     return Started(draft=_draft(db, head, first, asked, settings), journal=journal, change=change)
+
+
+async def _episode(db: Database, head: Head | None, asked: Asked, settings: Settings) -> Episode:
+    """The episode that the turn belongs to, touched."""
+    size = head.counters.logs.get(HISTORY, LogSize()) if head is not None else LogSize()
+    before = await active_episode(db, asked.thread)
+    return touched(before, asked.thread, asked.user, settings.clock(), places.at(size.end + 1))
 
 
 def _draft(db: Database, head: Head | None, first: Inbound, asked: Asked, settings: Settings) -> Draft:

@@ -1,18 +1,20 @@
-"""What a runtime does beside its turns: close runs that died, and begin turns that were left queued."""
+"""What a runtime does beside its turns: close what died, begin what was queued, end what nobody touches."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from holdfast.core.errors import StoreFailed
 from holdfast.core.values import RecordQuery
 from holdfast.runtime import queueing
+from holdfast.runtime.ending import end_expired, request_end, work
 from holdfast.runtime.recovery import recover
 from holdfast.runtime.settings import Settings
 from holdfast.threads.database import Database
 
 log = logging.getLogger("holdfast")
 PAGE = 100
+CANCEL_AGAIN = 0.1
 
 
 class Sweeper:
@@ -25,6 +27,7 @@ class Sweeper:
         self._settings = settings
         self._seconds = seconds
         self._drain = drain
+        self._ended = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -33,17 +36,20 @@ class Sweeper:
 
     async def end(self) -> None:
         """Look no more."""
-        if self._task is not None:
+        self._ended = True
+        while self._task is not None and not self._task.done():
             self._task.cancel()
-            await asyncio.wait([self._task])
+            # asyncio.wait_for loses a cancel that comes just as what it waits for is done, so one may not do.
+            await asyncio.wait([self._task], timeout=CANCEL_AGAIN)
 
     async def _run(self) -> None:
-        while True:
+        while not self._ended:  # a driver may swallow the cancellation, so that it shows only here
             try:
                 await self.once()
             except StoreFailed as error:
                 log.warning("The sweep is tried again in %s s: %s", self._seconds, error)
-            await asyncio.sleep(self._seconds)
+            if not self._ended:
+                await asyncio.sleep(self._seconds)
 
     async def once(self) -> None:
         """Look around once."""
@@ -52,3 +58,20 @@ class Sweeper:
         waiting = await self._db.records.find(RecordQuery(kind=queueing.KIND, limit=PAGE))
         for record in waiting:
             self._drain(self._db, queueing.queued_of(record).asked.thread)
+        settings = self._settings
+        await end_expired(self._db, idle_ms=int(settings.idle_seconds * 1000), now=settings.clock())
+        await work(self._db, settings.finalize)
+
+
+async def end_all(threads: Mapping[str, Database], settings: Settings, seconds: float) -> None:
+    """End the episodes of some threads, as far as it goes in the time; the queue keeps the rest."""
+    try:
+        async with asyncio.timeout(seconds):
+            for thread, db in threads.items():
+                await request_end(db, thread, by="shutdown", now=settings.clock())
+            for db in {id(db): db for db in threads.values()}.values():
+                await work(db, settings.finalize)
+    except TimeoutError:
+        log.warning("Not every episode was ended in %s s; what is left is ended later.", seconds)
+    except StoreFailed as error:
+        log.warning("Episodes are left open until somebody can end them: %s", error)

@@ -10,6 +10,7 @@ from holdfast.core.values import Changeset, Item
 from holdfast.runtime import asking
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.draft import Delta, Draft
+from holdfast.runtime.episodes import Episode
 from holdfast.runtime.events import RUN_FINISHED, Event, TextDelta, events_of
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.messages import Message, item_of
@@ -50,6 +51,15 @@ class Turn:
     def user(self) -> str | None:
         """On whose behalf it runs."""
         return self._journal.run.user
+
+    @property
+    def episode(self) -> Episode | None:
+        """The episode that it belongs to, if the thread keeps any."""
+        return self._journal.episode
+
+    def saw_crisis(self, level: int) -> None:
+        """Note a crisis level; the episode keeps the highest."""
+        self._journal.notice(crisis=level)
 
     @property
     def usage(self) -> Usage:

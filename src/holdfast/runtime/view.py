@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core.encoding import encode, encode_checked
+from holdfast.core.errors import InvalidArgument
 from holdfast.core.values import ABOUT, HISTORY, Item
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import RUN, TURN
@@ -66,7 +67,7 @@ async def look(ctx: Context, window: int) -> Seen:
     own = [message for message in found if message.run == run]
     heard = _heard(ctx)
     return Seen(
-        messages=found[max(len(found) - window, 0) :],
+        messages=found[max(len(found) - max(window, len(own)), 0) :],
         own=own[heard:],
         asked=[text_of(message) for message in own if message.role == "user"],
         heard=heard,
@@ -91,6 +92,7 @@ async def prepared(ctx: Context, seen: Seen, view: View) -> list[Message]:
     """What the model is shown: whole calls only, without what is hidden, in the shape that was asked for.
 
     Raises:
+        InvalidArgument: The shape holds something that is no message.
         InvalidValue: The shape holds something that is not JSON.
     """
     messages = [*await _summary(ctx, seen), *seen.messages]
@@ -113,6 +115,8 @@ async def _summary(ctx: Context, seen: Seen) -> list[Message]:
 
 def _copied(message: Message) -> Message:
     """A message with nothing shared, the same as if it came from the store."""
+    if not isinstance(message, Message):
+        raise InvalidArgument(problem=f"A model is shown messages, not {type(message).__name__}.")
     item: Item = item_of(message)
     _, body = encode_checked(item.body, "a message of the view")
     return message_of(msgspec.structs.replace(item, body=body))

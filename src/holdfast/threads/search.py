@@ -136,18 +136,21 @@ def _search_any(wanted: Query, limit: int) -> Asking[list[Found]]:
 
 
 def _candidates(wanted: Query, counts: dict[str, int]) -> Asking[list[Found]]:
-    """Texts with any of the rarer words. If all are common, also those that hold each of them."""
-    rare = ranking.chosen(counts, CANDIDATES)
+    """Texts with any of the rarer words. If all are common, those first that hold each of them."""
+    rare = tuple(ranking.chosen(counts, CANDIDATES))
+    if not rare:
+        return []
     hits: list[Found] = []
-    if rare and counts[rare[0]] >= CANDIDATES:
-        hits = yield from ask(
-            AskWords(wanted.words, wanted.owner, CANDIDATES // 4, thread=wanted.thread, log=wanted.log)
-        )
-    if rare:
-        hits += yield from ask(
-            AskWords(tuple(rare), wanted.owner, CANDIDATES, any=True, thread=wanted.thread, log=wanted.log)
-        )
-    return list({(hit.thread, hit.log, hit.place): hit for hit in hits}.values())
+    if counts[rare[0]] >= CANDIDATES:
+        hits = yield from ask(_newest(wanted, wanted.words, any=False))
+    if len(hits) < CANDIDATES:
+        hits += yield from ask(_newest(wanted, rare, any=True))
+    return list({(hit.thread, hit.log, hit.place): hit for hit in hits[:CANDIDATES]}.values())
+
+
+def _newest(wanted: Query, words: tuple[str, ...], *, any: bool) -> AskWords:
+    thread, log = wanted.thread, wanted.log
+    return AskWords(words, wanted.owner, CANDIDATES, any=any, newest=True, thread=thread, log=log)
 
 
 def _size(wanted: Query, counts: dict[str, int]) -> Asking[int]:

@@ -1,1 +1,1 @@
-"""Memory that a person controls: learned by stated rules, seen, corrected, undone, forgotten, carried away."""
+"""Memory that a person controls: learned by stated rules, seen, corrected, undone, forgotten."""

@@ -53,8 +53,8 @@ class HashingEmbedder:
         for piece, weight in _pieces(text):
             digest = int.from_bytes(blake2b(piece.encode(), digest_size=8).digest())
             vector[digest % self._dimensions] += weight if digest >> 63 else -weight
-        length = math.sqrt(sum(value * value for value in vector)) or 1.0
-        return [value / length for value in vector]
+        whole = length(vector) or 1.0
+        return [value / whole for value in vector]
 
 
 def _pieces(text: str) -> Iterator[tuple[str, float]]:
@@ -72,17 +72,21 @@ def packed(vector: Sequence[float]) -> str:
     return base64.b64encode(array("b", (round(value / largest * 127) for value in vector)).tobytes()).decode()
 
 
-def unpacked(text: str) -> array[int]:
+def unpacked(text: str) -> Sequence[int]:
     """The numbers of a packed vector."""
     return array("b", base64.b64decode(text))
 
 
-def likeness(left: Sequence[float], right: array[int]) -> float:
-    """The cosine of two vectors; 0 if they cannot be compared."""
-    if len(left) != len(right):
+def length(vector: Sequence[float]) -> float:
+    """How long a vector is."""
+    return math.sqrt(sum(map(operator.mul, vector, vector)))
+
+
+def likeness(left: Sequence[float], right: Sequence[int], lengths: float) -> float:
+    """The cosine of two vectors, given the product of their lengths; 0 if they cannot be compared."""
+    if len(left) != len(right) or not lengths:
         return 0.0
-    lengths = math.sqrt(sum(map(operator.mul, left, left)) * sum(map(operator.mul, right, right)))
-    return sum(map(operator.mul, left, right)) / lengths if lengths else 0.0
+    return sum(map(operator.mul, left, right)) / lengths
 
 
 def vector_id(thread: str, id: str) -> str:
@@ -126,11 +130,12 @@ def _said(item: Item) -> str:
 def _record(
     thread: str, owner: str | None, item: Item, tags: tuple[str, ...], vector: Sequence[float]
 ) -> Record:
+    numbers = packed(vector)
     return Record(
         kind=VECTOR,
         id=vector_id(thread, item.id or ""),
         owner=owner,
         tags=tags,
         sort=item.place,
-        body={"vector": packed(vector)},
+        body={"vector": numbers, "length": length(unpacked(numbers))},
     )

@@ -5,12 +5,13 @@ undone, is exported, verified and erased like any other thread.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 from typing import Literal
 
 import msgspec
 
 from holdfast.core import making
-from holdfast.core.encoding import JSON, plain
+from holdfast.core.encoding import JSON, encode, plain
 from holdfast.core.errors import InvalidArgument, KeyReused, RecordNotFound
 from holdfast.core.ops import Op
 from holdfast.core.values import Committed, Drop, Item
@@ -84,7 +85,7 @@ class Memory:
         """Its rules, whether recall is on, and what waits to be confirmed."""
         return (await self._now()).profile
 
-    async def list(
+    async def page(
         self, kind: Literal["facts", "arcs"] = "facts", *, limit: int = 20, before: int | None = None
     ) -> Listed:
         """What is known, newest first; ``before`` is where the page before ended."""
@@ -318,7 +319,7 @@ class Memory:
             log = ARCS if target.kind == "arc" else FACTS
             items = await shelves.live(self.db, self.thread, shelf, [target.id], log)
             rule = shelf.rules.get(target.id)
-            if rule is not None and rule.last_referenced == target.seen:
+            if rule is not None and _seal(rule) == target.seen:
                 patches.append(making.delete([RULES, target.id]))
             elif target.id in items and items[target.id].place == target.seen:
                 ends.append(items[target.id])
@@ -376,9 +377,14 @@ def _corrected(
     )
 
 
+def _seal(rule: Rule) -> int:
+    """A number that changes with the rule; rules stand in no place of a log."""
+    return int.from_bytes(sha256(encode(plain(rule))).digest()[:6])
+
+
 def _target(entry: Fact | Arc | Rule, item: Item | None) -> Target:
     if isinstance(entry, Rule):
-        return Target(kind="rule", id=entry.id, seen=entry.last_referenced, text=entry.text)
+        return Target(kind="rule", id=entry.id, seen=_seal(entry), text=entry.text)
     assert item is not None
     if isinstance(entry, Arc):
         return Target(kind="arc", id=entry.id, seen=item.place, text=entry.summary)

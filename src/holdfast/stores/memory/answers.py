@@ -158,7 +158,7 @@ def _words(tenant: Tenant, scope: Scope, question: AskWords) -> list[Found]:
         said = words(text.text)
         held = [word for word in question.words if word in said]
         if held if question.any else len(held) == len(question.words):
-            score = 0.0 if question.any else sum(said.count(word) for word in held) / len(said)
+            score = 0.0 if question.newest else sum(said.count(word) for word in held) / len(said)
             found.append(
                 Found(
                     thread=rows.thread.id,
@@ -169,7 +169,7 @@ def _words(tenant: Tenant, scope: Scope, question: AskWords) -> list[Found]:
                     score=score,
                 )
             )
-    if question.any:
+    if question.newest:
         return found[::-1][: question.limit]
     return sorted(found, key=lambda hit: (-hit.score, hit.thread, hit.place))[: question.limit]
 

@@ -256,6 +256,6 @@ def query_of(question: Ask[Any]) -> tuple[str, Values, _Read]:
     name, make, read = _queries[type(question)]
     if isinstance(question, AskItems) and question.backwards:
         name = "items_backwards"
-    if isinstance(question, AskWords) and question.any:
-        name = "words_any"
+    if isinstance(question, AskWords) and question.newest:
+        name = "words_newest"
     return name, make(question), read

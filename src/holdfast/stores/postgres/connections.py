@@ -96,7 +96,13 @@ class Connections:
 
     async def _take(self) -> AsyncConnection[Any]:
         """A connection in autocommit, which knows our arrays."""
+        before = _cancels()
         connection: AsyncConnection[Any] = await self.pool.getconn()
+        if _cancels() > before:
+            # The pool waits by asyncio.wait_for, which in Python 3.11 swallows a cancellation that comes
+            # together with the connection. Whoever cancelled would wait for us for ever.
+            await self._give_back(connection)
+            raise asyncio.CancelledError
         if connection not in self._taught:
             teach(connection)
             self._taught.add(connection)
@@ -141,6 +147,12 @@ class Connections:
             else:
                 await connection.close()
         await self.pool.putconn(connection)
+
+
+def _cancels() -> int:
+    """How often this task was asked to stop."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def told(task: asyncio.Future[None]) -> None:

@@ -69,9 +69,9 @@ FROM holdfast.pending(%b::text, %b::text, %b::bigint) AS p
 SELECT thread, log, place, version, said, score
 FROM holdfast.words(%b::text, %b::text, %b::text::tsquery, %b::text, %b::text, %b::text, %b::bigint)
 
--- name: words_any
+-- name: words_newest
 SELECT thread, log, place, version, said, score
-FROM holdfast.words_any(%b::text, %b::text, %b::text::tsquery, %b::text, %b::text, %b::text, %b::bigint)
+FROM holdfast.words_newest(%b::text, %b::text, %b::text::tsquery, %b::text, %b::text, %b::text, %b::bigint)
 
 -- name: word_count
 SELECT found

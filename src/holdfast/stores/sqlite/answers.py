@@ -1,6 +1,7 @@
 """Questions answered with SQL: a named query in, typed rows out."""
 
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any, ClassVar
 
 import apsw
@@ -176,10 +177,9 @@ class Answers:
         return [(row, indexed) for row, indexed in late if isinstance(row, ThreadRow)]
 
     def _words(self, question: AskWords) -> list[Found]:
-        match = self._match(question.words, question.owner, " OR " if question.any else " AND ")
         rows = self._rows(
-            "words_any" if question.any else "words",
-            match=match,
+            "words_newest" if question.newest else "words",
+            match=self._match(question.words, question, " OR " if question.any else " AND "),
             owner=question.owner,
             thread=question.thread,
             log=question.log,
@@ -193,18 +193,22 @@ class Answers:
     def _counts(self, question: AskCounts) -> list[int]:
         within = {"owner": question.owner, "thread": question.thread, "log": question.log}
         return [
-            self._rows(
-                "word_count", match=self._match([word], question.owner, ""), most=question.most, **within
-            )[0][0]
+            self._rows("word_count", match=self._match([word], question, ""), most=question.most, **within)[
+                0
+            ][0]
             for word in question.words
         ]
 
-    def _match(self, words: Sequence[str], owner: str | None, between: str) -> str:
-        """The texts of the scope that hold these words, as FTS5 understands it."""
-        terms = between.join(f'words : "{word}"' for word in words)
-        owner = owner if owner is not None else self._scope["user"]
-        names = [self._scope["tenant"] or "", *([owner] if owner is not None else [])]
-        return " AND ".join([f"({terms})", *(f'scope : "{scope_term(name)}"' for name in names)])
+    def _match(self, words: Sequence[str], within: AskWords | AskCounts, between: str) -> str:
+        """The texts that hold these words, as FTS5 understands it; those of others cost nothing."""
+        tenant = self._scope["tenant"] or ""
+        if within.thread is not None:
+            scope = thread_term(tenant, within.thread, within.log)
+        else:
+            owner = within.owner if within.owner is not None else self._scope["user"]
+            scope = scope_term(owner if owner is not None else tenant)
+        held = between.join(f'words : "{word}"' for word in words)
+        return f'({held}) AND scope : "{scope}"'
 
     _by_question: ClassVar[dict[type, Callable[["Answers", Any], Any]]] = {
         AskThread: _thread,
@@ -229,6 +233,12 @@ class Answers:
 def scope_term(name: str) -> str:
     """A tenant or user as one term of the index, whatever letters are in it."""
     return f"x{name.encode().hex()}"
+
+
+def thread_term(tenant: str, thread: str, log: str | None = None) -> str:
+    """A thread, or one of its logs, as one term of the index."""
+    name = encode([tenant, thread, log])
+    return f"y{sha256(name).hexdigest()[:20]}"
 
 
 def thread_row(row: Sequence[Any]) -> ThreadRow:

@@ -29,7 +29,7 @@ from holdfast.core.rows import (
 )
 from holdfast.core.text import words
 from holdfast.core.values import Job, Scope
-from holdfast.stores.sqlite.answers import scope_term
+from holdfast.stores.sqlite.answers import scope_term, thread_term
 from holdfast.stores.sqlite.connection import QUERIES, rows_of
 from holdfast.stores.sqlite.logs import LogKeys
 
@@ -269,15 +269,16 @@ class Effects:
 
     def _index(self, effect: Index) -> None:
         row = effect.row
-        scope = " ".join(
-            [scope_term(self._scope["tenant"] or ""), *([scope_term(row.owner)] if row.owner else [])]
-        )
+        tenant = self._scope["tenant"] or ""
+        owner = [scope_term(row.owner)] if row.owner else []
+        scopes = [scope_term(tenant), *owner, thread_term(tenant, row.id)]
         for text in effect.texts:
             log = self._logs.made(self._connection, row.key, text.log)
             there = {"key": row.key, "log": log, "place": text.place, **self._scope}
             if self._rows("text_row", there):
                 continue
             folded = " ".join(words(text.text))
+            scope = " ".join([*scopes, thread_term(tenant, row.id, text.log)])
             added = self._rows(
                 "add_text", (folded, scope, text.text, row.key, text.log, text.place, text.version)
             )

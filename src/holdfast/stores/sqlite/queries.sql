@@ -180,7 +180,7 @@ WHERE texts MATCH :match AND tenant = :tenant AND deleted = 0 AND (:user IS NULL
 ORDER BY rank, threads.id, place
 LIMIT :limit;
 
--- name: words_any
+-- name: words_newest
 SELECT threads.id, log, place, texts.version, text, 0.0
 FROM texts
 JOIN threads ON threads.key = texts.thread

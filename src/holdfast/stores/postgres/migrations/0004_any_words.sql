@@ -41,7 +41,7 @@ BEGIN
     RETURN QUERY SELECT * FROM holdfast.find_words(p_words, p_owner, p_thread, p_log, true, p_limit);
 END $$;
 
-CREATE FUNCTION holdfast.words_any(
+CREATE FUNCTION holdfast.words_newest(
     p_tenant text, p_user text, p_words tsquery, p_owner text, p_thread text, p_log text, p_limit bigint
 ) RETURNS TABLE (thread text, log text, place bigint, version bigint, said bytea, score real)
 LANGUAGE plpgsql AS $$

@@ -1,0 +1,116 @@
+"""SQLite: what one owner's memory of 100,000 facts knows about a message, by words; and by vectors."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import holdfast as hf
+from bench.clock import Act, Contestant, Timing, one_by_one
+from bench.ground import Ground
+from bench.verdict import Bound, Section, Verdict
+from holdfast.runtime.memory.embedding import HashingEmbedder
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.runtime.memory.retrieving import VECTORS, Retriever
+from holdfast.runtime.memory.values import Candidate, Fact, item_of
+
+BATCH = 1_000
+BOUND = Bound(
+    what="SQLite: recall by words among 100,000 facts of one owner, rare and common words mixed",
+    sign="≤",
+    target=20.0,
+    unit="ms",
+)
+COMMON = ("sister", "work", "sleep", "likes", "tea", "morning", "friend", "walk")
+"""Words that stand in thousands of the facts."""
+
+
+async def measure(ground: Ground) -> Section:
+    """Messages of three to six words: two in ten only common ones, the rest with one or two rare ones."""
+    count = ground.count(100_000, 5_000)
+    url = f"sqlite:///{ground.folder() / 'memory.db'}"
+    async with hf.open(url) as db:
+        memory = await filled(db, count)
+        words = Retriever(memory)
+        embedder = HashingEmbedder()
+        vectors = Retriever(await filled(db, VECTORS, owner="few"), embedder)
+        await vectors.embed()
+        contestants = [
+            _contestant("words", f"top 20 of {count:,} facts", words, count),
+            _contestant(
+                "words and vectors", f"hashing, {VECTORS:,} facts and vectors", vectors, VECTORS, 0.1
+            ),
+        ]
+        timings = await one_by_one(contestants, ground.pace(rounds=20, block=20, warmup=20))
+    return Section(
+        title=f"SQLite: recall among {count:,} facts of one owner",
+        timings=timings,
+        verdicts=_verdicts(timings),
+        notes=(
+            "A message is three to six words; one in five has only words that stand in thousands of facts.",
+            f"Vectors are compared one by one in Python, the newest {VECTORS:,} at most.",
+        ),
+    )
+
+
+async def filled(db: hf.Database, count: int, owner: str = "bench") -> Memory:
+    """A memory of so many facts, indexed."""
+    memory = Memory(db, owner)
+    await memory.learn([Candidate(object="nothing", quote="nothing")])
+    thread = db.thread(memory.thread)
+    chance = random.Random("facts")
+    for first in range(0, count, BATCH):
+        numbers = range(first, min(first + BATCH, count))
+        await thread.append(items=[item_of(_fact(number, chance)) for number in numbers])
+    await db.index()
+    return memory
+
+
+def _fact(number: int, chance: random.Random) -> Fact:
+    rare = [f"{_name(chance.randrange(40_000))}" for _ in range(2)]
+    common = chance.sample(COMMON, 3)
+    quote = f"my {common[0]} {rare[0]} is about {common[1]} and {common[2]} with {rare[1]}"
+    return Fact(
+        id=f"fact-{number}",
+        category="context",
+        subject=common[0],
+        predicate="KNOWS",
+        object=rare[0],
+        quote=quote,
+        learned=number,
+    )
+
+
+def _name(number: int) -> str:
+    """A made-up word for a number."""
+    letters = "bcdfghjklmnpqrstvwz"
+    vowels = "aeiou"
+    word = ""
+    for _ in range(4):
+        number, letter = divmod(number, len(letters))
+        word += letters[letter] + vowels[(letter + number) % 5]
+    return word
+
+
+def _contestant(name: str, detail: str, retriever: Retriever, count: int, share: float = 1.0) -> Contestant:
+    chance = random.Random("messages")
+
+    def ready(number: int) -> Act:
+        said = _message(number, chance)
+        return lambda: retriever.recall(said)
+
+    return Contestant(name=name, detail=detail, ready=ready, share=share)
+
+
+def _message(number: int, chance: random.Random) -> str:
+    words: Sequence[str] = chance.sample(COMMON, chance.randint(2, 4))
+    rare = [] if number % 5 == 0 else [_name(chance.randrange(40_000)) for _ in range(chance.randint(1, 2))]
+    return f"tell me about my {' '.join([*words, *rare])}"
+
+
+def _verdicts(timings: Sequence[Timing]) -> list[Verdict]:
+    return [
+        Verdict(bound=BOUND, measured=timing.p50 / 1_000, by_mean=timing.mean / 1_000)
+        for timing in timings
+        if timing.name == "words"
+    ]

@@ -1,0 +1,160 @@
+"""What is stated plainly is found without a model, and what only looks like it is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.runtime.memory.refusing import refusals
+from holdfast.runtime.memory.stating import is_fleeting, stated
+from holdfast.runtime.memory.values import QUOTE, Source
+
+
+def told(text: str) -> list[tuple[str, str]]:
+    """What a text states: its subject, and what is said of it."""
+    return [
+        (found.subject, f"{'not ' if found.negated else ''}{found.predicate} {found.object}")
+        if found.kind == "fact"
+        else (found.subject, found.object)
+        for found in stated(text)
+    ]
+
+
+@pytest.mark.promise("B-11")
+@pytest.mark.parametrize(
+    ("text", "about", "rule"),
+    [
+        ("call me Sam", "name", "Call the user Sam."),
+        ("Hi! Please call me sam.", "name", "Call the user Sam."),
+        ("Could you call me Alex?", "name", "Call the user Alex."),
+        ("My name is Mary Ann, by the way", "name", "Call the user Mary Ann."),
+        ("please don't call me Samantha", "not called Samantha", "Do not call the user Samantha."),
+        ("my pronouns are they/them", "pronouns", "The user's pronouns are they/them."),
+        ("please no bullet points", "bullet points", "Answer without bullet points."),
+        ("No bullets please!", "bullet points", "Answer without bullets."),
+        ("Stop using emojis.", "emojis", "Answer without emojis."),
+        ("I don't want any advice", "advice", "Answer without advice."),
+        ("Please use bullet points from now on", "bullet points", "Use bullet points."),
+        ("keep your answers short", "manner", "Keep answers short."),
+        ("I'd prefer longer answers", "manner", "Keep answers longer."),
+        ("Be gentle with me, please", "manner", "Be gentle."),
+        ("please answer in German", "language", "Answer in German."),
+        ("please don't bring up my ex", "topic my ex", "Do not bring up my ex."),
+        ("Nenn mich bitte Lena", "name", "Call the user Lena."),
+        ("Appelle-moi Zoé", "name", "Call the user Zoé."),
+        ("Llámame Lucía, por favor", "name", "Call the user Lucía."),
+        ("Bitte keine Stichpunkte", "bullet points", "Answer without bullet points."),
+        ("Antworte bitte auf Deutsch", "language", "Answer in German."),
+    ],
+)
+def test_a_preference_is_found_in_one_statement(text: str, about: str, rule: str) -> None:
+    (found,) = stated(text)
+
+    assert (found.kind, found.subject, found.object, found.plain) == ("rule", about, rule, True)
+
+
+@pytest.mark.promise("B-11")
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("My sister is called Ann and she lives in Rome.", [("sister", "IS_CALLED Ann")]),
+        ("my dog's name is Rex", [("dog", "IS_CALLED Rex")]),
+        ("I have a cat named Mia", [("cat", "IS_CALLED Mia")]),
+        (
+            "I'm allergic to nuts and shellfish.",
+            [("User", "IS_ALLERGIC_TO nuts"), ("User", "IS_ALLERGIC_TO shellfish")],
+        ),
+        ("I'm no longer allergic to milk", [("User", "not IS_ALLERGIC_TO milk")]),
+        ("I live in Berlin and I work as a nurse", [("User", "LIVES_IN Berlin"), ("User", "WORKS_AS nurse")]),
+        ("I've just moved to Porto", [("User", "LIVES_IN Porto")]),
+        ("I'm vegan.", [("User", "EATS vegan")]),
+        ("I'm 34 years old", [("User", "IS_AGED 34")]),
+        ("I love hiking, it calms me", [("User", "LIKES hiking")]),
+        ("I can't stand mushrooms", [("User", "not LIKES mushrooms")]),
+        ("my favourite colour is blue", [("favourite colour", "IS blue")]),
+        ("Meine Schwester heißt Anna", [("sister", "IS_CALLED Anna")]),
+        ("Ma sœur s'appelle Zoé", [("sister", "IS_CALLED Zoé")]),
+        ("Soy alérgica a los cacahuetes.", [("User", "IS_ALLERGIC_TO cacahuetes")]),
+        ("Ich bin nicht allergisch gegen Katzen", [("User", "not IS_ALLERGIC_TO Katzen")]),
+    ],
+)
+def test_a_fact_is_found_in_one_statement(text: str, facts: list[tuple[str, str]]) -> None:
+    assert told(text) == facts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "call me tomorrow",
+        "Call me back when you can.",
+        "call me crazy but",
+        "He said call me Bob",
+        'My friend wrote "I live in Oslo"',
+        "What if I'm allergic to nuts?",
+        "Am I allergic to nuts?",
+        "My mother says I'm allergic to work",
+        "no questions asked",
+        "there is no table here",
+        "my boss is terrible",
+        "I love it",
+        "I like to think about that",
+        "I'm 5 minutes late",
+        "If I live in Rome one day, fine",
+        "In the book my sister is called Ann",
+        "",
+    ],
+)
+def test_what_only_looks_like_a_statement_is_left_alone(text: str) -> None:
+    assert told(text) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["I'm worried about my exam", "I want to sleep better", "I'm such a failure"]
+)
+def test_what_may_pass_is_noticed_but_not_plain(text: str) -> None:
+    (found,) = stated(text)
+
+    assert not found.plain
+
+
+def test_a_quote_stands_in_the_turn_word_for_word_and_is_not_long() -> None:
+    text = "Well. " + "so " * 200 + "my sister is called Ann and that is that"
+    (found,) = stated(text, turn=3, source=Source(thread="chat"))
+
+    assert found.quote in text
+    assert "my sister is called Ann" in found.quote
+    assert len(found.quote) <= QUOTE
+    assert (found.turn, found.source) == (3, Source(thread="chat"))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_for_now"),
+    [
+        ("just for today, no bullet points", True),
+        ("Keep it short this time", True),
+        ("nur heute keine Listen", True),
+        ("From now on, and right now, keep it short", False),
+        ("Always keep it short", False),
+        ("keep it short", False),
+    ],
+)
+def test_a_wish_for_the_moment_is_told_from_a_lasting_one(text: str, is_for_now: bool) -> None:  # noqa: FBT001 - a parameter
+    assert is_fleeting(text) is is_for_now
+
+
+@pytest.mark.parametrize(
+    ("turns", "refused"),
+    [
+        (["I like tea", "My ex is called Tom, but don't remember that."], [{1}]),
+        (["My ex is called Tom", "please don't remember that"], [{0}]),
+        (["a", "b", "Forget everything I said today"], [{0, 1, 2}]),
+        (["My ex is called Tom. This stays off the record."], [{0}]),
+        (["Mein Bruder heißt Tom", "Merk dir das nicht"], [{0}]),
+        (["Mein Bruder heißt Tom", "Merk dir das"], []),
+        (["I don't remember that"], []),
+        (["don't forget that I like tea"], []),
+        (["Do you remember that?"], []),
+        (["please keep it short"], []),
+    ],
+)
+def test_not_to_remember_refers_to_what_was_just_said(turns: list[str], refused: list[set[int]]) -> None:
+    assert [set(refusal.turns) for refusal in refusals(turns)] == refused

@@ -1,0 +1,78 @@
+"""What the tests about going back share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+
+from holdfast.core.errors import (
+    ModelFailed,
+)
+from holdfast.core.making import append, merge
+from holdfast.runtime.context import Context
+from holdfast.runtime.draft import Delta
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.logs import Log
+from holdfast.runtime.messages import Message
+from holdfast.runtime.schema import State, input
+from holdfast.runtime.tools import Effect, Tool, tool
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+
+FAILURE = ModelFailed(model="m", problem="it is down")
+PAY = ("c1", "pay", {"amount": 5})
+
+
+@tool
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+@tool(effect=Effect.NONE)
+async def look(amount: int) -> str:
+    """Look."""
+    return "seen"
+
+
+class Diary(State):
+    message: Annotated[str, input]
+    history: Annotated[Log[Message], append]
+    moods: Annotated[Log[str], append]
+    progress: Annotated[dict[str, int], merge]
+    reply: str = ""
+
+
+async def note(state: Diary, ctx: Context) -> Delta:
+    return {"moods": [f"mood {state.message}"], "progress": {state.message: 1}}
+
+
+def runs() -> Callable[[], str]:
+    """run1, run2, …"""
+    counted = iter(range(1, 100))
+    return lambda: f"run{next(counted)}"
+
+
+def runtime_of(db: Database, *script: object, tools: list[Tool] | None = None) -> Runtime:
+    return Runtime(db, model=ScriptedModel(*script), tools=tools or [], new_id=runs())  # type: ignore[arg-type]  # lines
+
+
+async def contents(db: Database, at: int | None = None, log: str = "history") -> list[object]:
+    items = await db.thread("a").items(at=at, log=log)
+    return [item.body.get("content", item.body.get("value", item.kind)) for item in items]
+
+
+async def failing_turn(runtime: Runtime[Any, Any], message: str) -> None:
+    with pytest.raises(ModelFailed):
+        await runtime.run_turn("a", message)
+
+
+def waiting_stage(asked: asyncio.Event, go: asyncio.Event):  # type: ignore[no-untyped-def]  # a stage
+    async def wait(state: State, ctx: Context) -> None:
+        asked.set()
+        await go.wait()
+
+    return wait

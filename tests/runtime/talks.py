@@ -1,0 +1,27 @@
+"""What the tests about compaction share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.messages import Message
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+
+
+async def shortly(messages: Sequence[Message]) -> str:
+    return f"{len(messages)} messages"
+
+
+async def contents(db: Database, at: int | None = None) -> list[object]:
+    return [item.body.get("content", item.kind) for item in await db.thread("a").items(at=at)]
+
+
+async def talked(db: Database, turns: int) -> Runtime:
+    """A thread ``a`` with some turns behind it."""
+    model = ScriptedModel(*(f"answer {number}" for number in range(turns)))
+    async with Runtime(db, model=model) as runtime:
+        for number in range(turns):
+            await runtime.run_turn("a", f"question {number}")
+    return runtime

@@ -1,0 +1,253 @@
+"""Episodes: begun by a first turn, touched by each, ended by one path whoever ends them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.values import Record, RecordQuery
+from holdfast.runtime.ending import FEEDBACK, Left, end_expired, request_end, work
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode, episode_of
+from holdfast.runtime.messages import Message
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+from holdfast.writes import Put
+
+MINUTES = 60_000
+
+
+class Time:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+    def pass_minutes(self, minutes: int) -> None:
+        self.now += minutes * MINUTES
+
+
+async def notice(state: hf.State, ctx: hf.Context) -> hf.Delta:
+    """A stage that holds what was said as a candidate, and takes its first digit for a crisis level."""
+    said = str(getattr(state, "message", ""))
+    assert ctx.session_memory_buffer is not None
+    ctx.session_memory_buffer.hold({"said": said})
+    if said[:1].isdigit():
+        ctx.turn.saw_crisis(int(said[:1]))
+    return {"reply": "Noted."}
+
+
+async def endings(db: Database) -> list[Episode]:
+    return [episode_of(record) for record in await db.records.find(RecordQuery(kind=ROW))]
+
+
+def quiet(db: Database, clock: Time | None = None) -> Runtime[hf.State, object]:
+    """A runtime that neither sweeps nor ends anything by itself."""
+    return Runtime(
+        db,
+        stages=[notice],
+        sweep_seconds=3600,
+        finalize_active_sessions_on_close=False,
+        **({"clock": clock} if clock else {}),  # type: ignore[arg-type]  # the one option
+    )
+
+
+@pytest.mark.promise("R-07")
+async def test_the_first_turn_begins_an_episode_and_later_ones_touch_it(db: Database) -> None:
+    clock = Time()
+    async with quiet(db, clock) as runtime:
+        await runtime.run_turn("a", "Hi")
+        first = await active_episode(db, "a")
+        clock.pass_minutes(1)
+        await runtime.run_turn("a", "Again")
+        second = await active_episode(db, "a")
+
+    assert first is not None
+    assert second is not None
+    assert (second.id, second.turns, second.touched - first.touched) == (first.id, 2, MINUTES)
+
+
+@pytest.mark.promise("R-20")
+async def test_an_episode_keeps_what_was_noticed_and_where_it_starts(db: Database) -> None:
+    async with quiet(db) as runtime:
+        await runtime.run_turn("a", "2 sad")
+        await runtime.run_turn("a", "1 better")
+
+    found = await active_episode(db, "a")
+    assert found is not None
+    assert found.candidates == ({"said": "2 sad"}, {"said": "1 better"})
+    assert found.crisis == 2
+    assert found.first == (await db.thread("a").items(first=1))[0].place
+
+
+@pytest.mark.promise("R-08", "R-13")
+async def test_an_ended_episode_is_followed_by_a_new_one_with_nothing_held(db: Database) -> None:
+    async with quiet(db) as runtime:
+        await runtime.run_turn("a", "Hi")
+        ended = await runtime.end_session("a")
+        await runtime.run_turn("a", "Back again")
+        now = await active_episode(db, "a")
+
+    assert ended is not None
+    assert now is not None
+    assert (ended.status, ended.ended_by, ended.turns) == ("ended", "api", 1)
+    assert (now.id != ended.id, now.candidates) == (True, ({"said": "Back again"},))
+    assert len(await db.thread("a").items()) == 2
+
+
+async def test_a_thread_without_an_episode_has_none_to_end(db: Database) -> None:
+    await db.create("a")
+    async with quiet(db) as runtime:
+        assert await runtime.end_session("a") is None
+
+
+@pytest.mark.promise("R-08", "R-23")
+async def test_feedback_is_recorded_with_the_end_and_never_as_text(db: Database) -> None:
+    async with quiet(db) as runtime:
+        await runtime.run_turn("a", "Hi")
+        ended = await runtime.end_session("a", feedback="positive", by="user")
+
+    (record,) = await db.records.find(RecordQuery(kind=FEEDBACK))
+    assert ended is not None
+    assert record.id == ended.id
+    assert {key: record.body[key] for key in ("label", "source", "modality", "turns")} == {
+        "label": "positive",
+        "source": "user",
+        "modality": "text",
+        "turns": 1,
+    }
+
+
+@pytest.mark.promise("R-08")
+async def test_the_transcript_of_an_episode_is_its_own(db: Database) -> None:
+    heard: list[list[str]] = []
+
+    async def listen(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+        heard.append([message.text for message in transcript])
+        return Left(episode=of)
+
+    model = ScriptedModel("One.", "Two.")
+    async with Runtime(db, model=model, finalize=listen) as runtime:
+        await runtime.run_turn("a", "1")
+        await runtime.end_session("a")
+        await runtime.run_turn("a", "2")
+        await runtime.end_session("a")
+
+    assert heard == [["1", "One."], ["2", "Two."]]
+
+
+@pytest.mark.promise("R-12", "F-13")
+async def test_an_end_that_fails_is_tried_again_and_keeps_what_was_held(db: Database) -> None:
+    tried: list[Episode] = []
+
+    async def once_broken(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+        tried.append(of)
+        if len(tried) == 1:
+            raise RuntimeError("the model is down")
+        return Left(episode=of, writes=[Put(record=Record(kind="fact", id="f", body=list(of.candidates)))])
+
+    async with quiet(db) as runtime:
+        await runtime.run_turn("a", "Hi")
+        await request_end(db, "a", by="api", now=1)
+        await work(db, once_broken)
+        (job,) = await db.jobs.list()
+        await asyncio.sleep(max(job.due / 1000 - time.time(), 0) + 0.01)  # its next attempt is due then
+        await work(db, once_broken)
+
+    assert (job.status, job.problem) == ("waiting", "RuntimeError: the model is down")
+    assert (await db.records.get("fact", "f")).body == [{"said": "Hi"}]
+    assert [of.status for of in await endings(db)] == ["ended"]
+    assert await db.jobs.list() == []
+
+
+@pytest.mark.promise("R-09")
+async def test_an_episode_that_nobody_touched_is_ended(db: Database) -> None:
+    clock = Time()
+    async with quiet(db, clock) as runtime:
+        await runtime.run_turn("a", "Hi")
+        clock.pass_minutes(19)
+        early = await end_expired(db, idle_ms=20 * MINUTES, now=clock())
+        clock.pass_minutes(2)
+        late = await end_expired(db, idle_ms=20 * MINUTES, now=clock())
+
+    assert (early, late) == (0, 1)
+    assert [(of.ended_by, of.status) for of in await endings(db)] == [("timeout", "ending")]
+
+
+@pytest.mark.promise("R-09")
+async def test_a_turn_that_just_arrived_wins(db: Database) -> None:
+    clock = Time()
+    async with quiet(db, clock) as runtime:
+        await runtime.run_turn("a", "Hi")
+        clock.pass_minutes(30)
+        await runtime.run_turn("a", "I am still here")
+        ended = await request_end(db, "a", by="timeout", now=clock(), untouched_since=clock() - 20 * MINUTES)
+
+    assert ended is None
+
+
+@pytest.mark.promise("R-09")
+async def test_the_sweeper_ends_what_nobody_touches(db: Database) -> None:
+    clock = Time()
+    async with quiet(db, clock) as runtime:
+        await runtime.run_turn("a", "Hi")
+        clock.pass_minutes(21)
+        await runtime._sweeper.once()
+
+    assert [(of.ended_by, of.status) for of in await endings(db)] == [("timeout", "ended")]
+
+
+@pytest.mark.promise("R-10")
+async def test_many_sweepers_end_each_episode_once(db: Database) -> None:
+    clock = Time()
+    seen: list[str] = []
+
+    async def count(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+        seen.append(of.id)
+        return Left(episode=of)
+
+    async with quiet(db, clock) as runtime:
+        for number in range(20):
+            await runtime.run_turn(f"t{number}", "Hi")
+        clock.pass_minutes(21)
+        await asyncio.gather(
+            *(end_expired(db, idle_ms=20 * MINUTES, now=clock()) for _ in range(4)),
+        )
+        await asyncio.gather(*(work(db, count) for _ in range(4)))
+
+    assert len(seen) == len(set(seen)) == 20
+
+
+@pytest.mark.promise("R-11")
+async def test_closing_the_runtime_ends_what_it_began(db: Database) -> None:
+    async with Runtime(db, stages=[notice]) as runtime:
+        await runtime.run_turn("a", "Hi")
+        await runtime.run_turn("b", "Hi")
+
+    assert sorted((of.thread, of.ended_by, of.status) for of in await endings(db)) == [
+        ("a", "shutdown", "ended"),
+        ("b", "shutdown", "ended"),
+    ]
+    assert not await db.records.find(RecordQuery(kind=ACTIVE_ROW))
+
+
+@pytest.mark.promise("R-12")
+async def test_what_a_turn_noticed_while_its_episode_was_ended_is_kept(db: Database) -> None:
+    async def ended_meanwhile(state: hf.State, ctx: hf.Context) -> hf.Delta:
+        assert ctx.session_memory_buffer is not None
+        ctx.session_memory_buffer.hold({"said": "late"})
+        await request_end(db, "a", by="api", now=1)
+        return {"reply": "ok"}
+
+    async with Runtime(db, stages=[ended_meanwhile], finalize_active_sessions_on_close=False) as runtime:
+        await runtime.run_turn("a", "Hi")
+
+    (of,) = await endings(db)
+    assert (await episode(db, of.id)).candidates == ({"said": "late"},)

@@ -1,0 +1,60 @@
+"""What a type checker knows of a runtime; mypy reads this file, and a test runs it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, assert_type
+
+import msgspec
+import pytest
+
+import holdfast as hf
+from holdfast.runtime import Conversation, Done
+from holdfast.threads.database import Database
+
+
+class Diary(hf.State):
+    message: Annotated[str, hf.input]
+    history: Annotated[hf.Log[hf.Message], hf.append]
+    notes: Annotated[hf.Log[int], hf.append]
+    progress: Annotated[dict[str, int], hf.merge]
+    reply: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a caller sees."""
+
+    reply: str
+    progress: dict[str, int]
+
+
+async def answer(state: Diary, ctx: hf.Context) -> hf.Delta:
+    assert_type(state.message, str)
+    assert_type(state.progress, dict[str, int])
+    assert_type((await state.history.tail(1))[0].content, Any)
+    return {"reply": (await state.history.tail(1))[0].text, "notes": [1, 2]}
+
+
+@pytest.mark.promise("A-11")
+async def test_the_types_of_state_and_output_are_known(db: Database) -> None:
+    async with hf.Runtime(db, schema=Diary, stages=[answer], output=Answer) as runtime:
+        assert_type(runtime, hf.Runtime[Diary, Answer])
+        done = assert_type(await runtime.run_turn("a", "Hi"), Done[Answer])
+        state = assert_type(await runtime.state("a"), Diary)
+        notes = [note + 1 for note in await state.notes.all()]
+
+    assert (done.output.reply, done.output.progress, notes) == ("Hi", {}, [2, 3])
+
+
+async def test_a_runtime_without_types_of_its_own_has_a_conversation(db: Database) -> None:
+    async with hf.Runtime(db, stages=[]) as runtime:
+        assert_type(runtime, hf.Runtime[Conversation, dict[str, Any]])
+        done = await runtime.run_turn("a", "Hi")
+        state = assert_type(await runtime.state("a"), Conversation)
+
+    assert (done.output, len(state.history)) == ({"reply": ""}, 1)
+
+
+async def test_the_stateless_call_knows_its_output_too() -> None:
+    done = assert_type(await hf.run_agent("Hi", schema=Diary, stages=[answer], output=Answer), Done[Answer])
+
+    assert done.output == Answer("Hi", {})
