@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import holdfast as hf
 from bench.clock import Act, Contestant
 from bench.turns import turn
 from holdfast.runtime.models import Part, Reply, Request, Text, Usage
 
+T = TypeVar("T")
 CHECKPOINTS = 3
 """A plain answer: what came in, the answer, the end."""
 
@@ -27,7 +29,7 @@ class Parrot:
         yield Text(self._reply.text)
         yield self._reply
 
-    async def fill(self, request: Request, kind: type[object]) -> tuple[object, Usage]:
+    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
         """Nothing is asked for."""
         raise NotImplementedError
 

@@ -187,6 +187,7 @@ class Thread(_Front[AsyncThread]):
     delete = _blocking(AsyncThread.delete)
     repair = _blocking(AsyncThread.repair)
     verify = _blocking(AsyncThread.verify)
+    changed = _blocking(AsyncThread.changed)
     watch = _stepping(AsyncThread.watch)
 
     def fork(self, id: str, *, at: int | None = None) -> "Thread":
@@ -203,6 +204,11 @@ class Database(_Front[AsyncDatabase]):
     search = _blocking(AsyncDatabase.search)
     index = _blocking(AsyncDatabase.index)
     report = _blocking(AsyncDatabase.report)
+
+    @property
+    def tenant(self) -> str:
+        """Whose threads these are."""
+        return self._behind.tenant
 
     @property
     def records(self) -> Records:

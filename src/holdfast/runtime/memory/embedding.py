@@ -86,7 +86,7 @@ def likeness(left: Sequence[float], right: Sequence[int], lengths: float) -> flo
     """The cosine of two vectors, given the product of their lengths; 0 if they cannot be compared."""
     if len(left) != len(right) or not lengths:
         return 0.0
-    return sum(map(operator.mul, left, right)) / lengths
+    return float(sum(map(operator.mul, left, right)) / lengths)
 
 
 def vector_id(thread: str, id: str) -> str:
