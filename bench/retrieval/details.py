@@ -42,7 +42,7 @@ PLACES = (
     "Antwerp", "Basel", "Cork", "Dresden", "Evora", "Florence", "Ghent", "Hamburg", "Izmir", "Jerez", "Krakow",
     "Ljubljana", "Mostar", "Nantes", "Odense", "Palermo", "Quimper", "Riga", "Salzburg", "Tallinn",
 )  # fmt: skip
-OF_PLACES = ("I once spent a weekend in {place}.",)
+OF_PLACES = ("I once spent a weekend in {place}.", "The hotel in {place} was too loud for me.")
 
 FILMS = (
     "a western", "a silent film", "a musical", "a courtroom drama", "a ghost story", "a road movie",

@@ -114,10 +114,12 @@ def test_closing_ends_the_loop_and_its_thread() -> None:
 def test_closing_ends_a_watch_in_another_thread() -> None:
     db = holdfast.sync.open("memory://")
     watching = db.create("t").watch(after=0)
-    threading.Timer(0.05, db.close).start()
+    closing = threading.Timer(0.05, db.close)
+    closing.start()
 
     with pytest.raises(StoreClosed):
         next(watching)
+    closing.join()
 
 
 def test_a_database_that_cannot_be_opened_leaves_no_thread() -> None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from holdfast.core.text import words
 from holdfast.core.values import Item, Put, Record, RecordQuery
+from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.threads.database import Database
 
 VECTOR = "memory.vector"
@@ -58,12 +59,15 @@ class HashingEmbedder:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, float]]:
-    for word in words(text):
+    """Words and their pieces of three and four letters; all pieces of a word weigh as much as the word."""
+    said = words(text)
+    for word in [word for word in said if word not in FUNCTION_WORDS] or said:
         yield word, 1.0
         marked = f"<{word}>"
-        for size in (3, 4):
-            count = max(len(marked) - size + 1, 0)
-            yield from ((marked[start : start + size], 0.5) for start in range(count))
+        pieces = [
+            marked[start : start + size] for size in (3, 4) for start in range(len(marked) - size + 1)
+        ]
+        yield from ((piece, 1 / math.sqrt(len(pieces))) for piece in pieces)
 
 
 def packed(vector: Sequence[float]) -> str:
