@@ -33,6 +33,7 @@ CLAIMS = (
     "turns_many",
     "adk",
     "openai_agents",
+    "memory",
     "imports",
     "langgraph",
 )

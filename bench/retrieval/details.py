@@ -30,24 +30,60 @@ OF_ITEMS = (
     "{item} was a present, I would never sell it.",
 )
 
-MONTHS = (
-    "January|the dentist|a tax form", "February|the optician|a ski pass", "March|the tax office|a spring clean",
-    "April|the vet|a bicycle check", "May|the gardener|a choir concert", "June|the driving school|a school party",
-    "July|the travel agent|a street fair", "August|the plumber|a boat trip", "September|the bank|a talk",
-    "October|the carpenter|a harvest fair", "November|the physiotherapist|a flu jab", "December|the notary|a market",
-)  # fmt: skip
+MONTHS = """
+January|the dentist|a tax form
+February|the optician|a ski pass
+March|the tax office|a spring clean
+April|the vet|a bicycle check
+May|the gardener|a choir concert
+June|the driving school|a school party
+July|the travel agent|a street fair
+August|the plumber|a boat trip
+September|the bank|a talk
+October|the carpenter|a harvest fair
+November|the physiotherapist|a flu jab
+December|the notary|a market
+"""
 OF_MONTHS = ("In {month} I have an appointment with {whom}.", "There is {what} in {month}.")
 
-PLACES = (
-    "Antwerp", "Basel", "Cork", "Dresden", "Evora", "Florence", "Ghent", "Hamburg", "Izmir", "Jerez", "Krakow",
-    "Ljubljana", "Mostar", "Nantes", "Odense", "Palermo", "Quimper", "Riga", "Salzburg", "Tallinn",
-)  # fmt: skip
+PLACES = """
+Antwerp
+Basel
+Cork
+Dresden
+Evora
+Florence
+Ghent
+Hamburg
+Izmir
+Jerez
+Krakow
+Ljubljana
+Mostar
+Nantes
+Odense
+Palermo
+Quimper
+Riga
+Salzburg
+Tallinn
+"""
 OF_PLACES = ("I once spent a weekend in {place}.", "The hotel in {place} was too loud for me.")
 
-FILMS = (
-    "a western", "a silent film", "a musical", "a courtroom drama", "a ghost story", "a road movie",
-    "a nature documentary", "a heist film", "a love story", "a spy film", "a cartoon", "a war film",
-)  # fmt: skip
+FILMS = """
+a western
+a silent film
+a musical
+a courtroom drama
+a ghost story
+a road movie
+a nature documentary
+a heist film
+a love story
+a spy film
+a cartoon
+a war film
+"""
 OF_FILMS = ("Last month we watched {film} and I fell asleep.",)
 
 ASKED = """

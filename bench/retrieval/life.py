@@ -1,5 +1,7 @@
 """The rest of a made-up life: what is said of it, and how one might come back to it in other words."""
 
+# ruff: noqa: E501 - a fact and its question stand on one line
+
 from __future__ import annotations
 
 # category | predicate | object | what was said | what might be asked later (none if left out)

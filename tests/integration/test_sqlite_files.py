@@ -275,6 +275,22 @@ class TestVersions:
         assert [file.name for file in filled.parent.iterdir()] == ["agent.db"]
 
 
+    async def test_an_index_of_an_older_format_is_made_anew(self, tmp_path: Path) -> None:
+        url = f"sqlite:///{tmp_path / 'agent.db'}"
+        async with hf.open(url) as db:
+            thread = await db.create("thread", owner="alice")
+            await thread.append(items=[hf.user("a fox"), hf.user("a hen")])
+            await db.index()
+        connection = apsw.Connection(str(tmp_path / "agent.db"))
+        connection.execute("UPDATE texts SET scope = 'x' || lower(hex('default'))")
+        connection.pragma("user_version", 1)
+        connection.close()
+        async with hf.open(url) as db:
+            found = await db.search("fox", any=True, thread="thread")
+
+        assert [hit.text for hit in found] == ["a fox"]
+
+
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
     """A directory that every account can reach."""

@@ -17,7 +17,8 @@ from holdfast.runtime.models import Request
 from holdfast.runtime.queueing import enqueue
 from holdfast.runtime.runs import KIND, Run, run_of
 from holdfast.runtime.starting import Asked, key_id
-from holdfast.testing.scripted import ScriptedModel
+from holdfast.runtime.tools import Effect, tool
+from holdfast.testing.scripted import ScriptedModel, calls
 from holdfast.threads.database import Database
 
 
@@ -49,6 +50,12 @@ class _Reaching(asyncio.Event):
     async def wait(self) -> bool:  # type: ignore[override]  # asyncio says Literal[True]
         self._reached.set()
         return True
+
+
+@tool(effect=Effect.NONE)
+async def weather(city: str) -> str:
+    """Say what the weather is like."""
+    return f"sunny in {city}"
 
 
 async def said(db: Database) -> list[str]:
@@ -215,6 +222,25 @@ async def test_a_run_that_lost_its_lease_commits_nothing_more(db: Database) -> N
 
     assert await said(db) == ["1", "2", "Taken."]
     assert (await db.thread("a").verify()).ok
+
+
+@pytest.mark.promise("T-17")
+async def test_what_a_run_cost_before_it_was_taken_over_is_counted(db: Database) -> None:
+    pause, clock = Pause(), [1_000_000]
+    lost = ScriptedModel(calls(("c1", "weather", {"city": "Oslo"})), *pause.line("Too late."))
+    async with (
+        Runtime(db, model=lost, tools=[weather], clock=lambda: clock[0]) as frozen,
+        Runtime(db, model=ScriptedModel("Sunny."), tools=[weather], clock=lambda: clock[0]) as other,
+    ):
+        turn = asyncio.create_task(frozen.run_turn("a", "Weather?"))
+        await pause.reached.wait()
+        clock[0] += 60_000
+        done = await other.resume("a")
+        pause.go.set()
+        with pytest.raises(LeaseLost):
+            await turn
+
+    assert (done.usage.calls, (await run_named(db, done.run)).usage.calls) == (2, 2)
 
 
 @pytest.mark.promise("T-17")

@@ -9,6 +9,7 @@ from holdfast.core.encoding import JSON
 from holdfast.core.ops import Document, Op
 from holdfast.core.values import Head, Item
 from holdfast.runtime.draft import CALLS, RUN
+from holdfast.runtime.models import Usage
 from holdfast.runtime.runs import DONE, RUNNING, Run
 from holdfast.runtime.schema import Schema
 from holdfast.runtime.suspension import closing
@@ -23,6 +24,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     status: str = DONE
     stage: int = 0
     inputs: dict[str, JSON] = {}
+    usage: Usage = Usage()
 
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,13 @@ def standing(state: Document) -> Standing:
     """Which run the state names."""
     found = state.get(RUN)
     return msgspec.convert(found, Standing) if isinstance(found, dict) else Standing()
+
+
+def spent(run: Run, now: Standing) -> Run:
+    """A run with all that it has cost: its record may be older than its last checkpoint."""
+    if now.id != run.id or now.usage.calls <= run.usage.calls:
+        return run
+    return msgspec.structs.replace(run, usage=now.usage)
 
 
 def inbound(

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.encoding import JSON
+from holdfast.core.encoding import JSON, plain
 from holdfast.core.errors import InvalidArgument, LeaseLost, OutcomeUnknown, RevisionConflict, VersionConflict
 from holdfast.core.making import set as put
 from holdfast.core.ops import Op
@@ -85,6 +85,7 @@ class ThreadJournal:
         self.output: dict[str, JSON] | None = None
         self.episode: Episode | None = None
         self._noticed: Write | None = None
+        self._told = run.usage
         self._clock = clock
         self._db = db
         self._thread = db.thread(run.thread)
@@ -102,7 +103,7 @@ class ThreadJournal:
             delta = draft.take_delta(final=ending is not None)
             if not delta and ending is None:
                 return None
-            change = _changeset(self.run, delta, reason, ending, _closing(ending))
+            change = _changeset(self.run, delta, reason, ending, self._marks(ending))
             try:
                 done = await self._committed(change, ending)
             except VersionConflict:
@@ -115,7 +116,14 @@ class ThreadJournal:
                     self._noticed = await rehomed(self._db, self.episode) if self.episode else None
                 continue
             draft.committed(delta)
+            self._told = self.run.usage
             return done
+
+    def _marks(self, ending: Ending | None) -> tuple[Op, ...]:
+        """What the state says of the run: how it ended, or what it has cost so far."""
+        if ending is not None:
+            return _closing(ending)
+        return () if self.run.usage == self._told else (put([RUN, "usage"], plain(self.run.usage)),)
 
     async def append(self, change: Changeset) -> Changeset:
         """Commit a changeset of this run that has nothing of the draft, such as a compaction.
@@ -204,10 +212,8 @@ def ended(run: Run, ending: Ending, now: int) -> Run:
     )
 
 
-def _closing(ending: Ending | None) -> tuple[Op, ...]:
+def _closing(ending: Ending) -> tuple[Op, ...]:
     """What the state says of a run that ends."""
-    if ending is None:
-        return ()
     return (put([RUN, "status"], status_after(ending)),)
 
 

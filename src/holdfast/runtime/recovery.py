@@ -7,7 +7,7 @@ import msgspec
 from holdfast.core import making
 from holdfast.core.errors import NotThere, RevisionConflict, VersionConflict
 from holdfast.core.values import AppendTo, Changeset, Exact, Put, Record, RecordQuery, Write
-from holdfast.runtime.beginning import standing
+from holdfast.runtime.beginning import spent, standing
 from holdfast.runtime.draft import RUN
 from holdfast.runtime.journal import ended
 from holdfast.runtime.runs import INTERRUPTED, KIND, RUNNING, Ending, Run, record_of, run_of
@@ -57,6 +57,7 @@ async def _closed(db: Database, run: Run, record: Record, now: int) -> Run:
     except NotThere:
         head = None  # the thread was deleted; only its record is left
     if head is not None and standing(head.state).id == run.id:
+        over = spent(over, standing(head.state))
         over = msgspec.structs.replace(over, epoch=run.epoch + 1, in_doubt=doubtful(head.state))
         change = Changeset(
             patches=(making.merge([RUN], {"status": INTERRUPTED, "epoch": over.epoch}),),

@@ -9,9 +9,10 @@ from holdfast.core.encoding import JSON
 from holdfast.core.errors import InvalidArgument, RevisionConflict, TurnBusy, VersionConflict
 from holdfast.core.ops import Op
 from holdfast.core.values import AppendTo, Changeset, Committed, Exact, Head, Put, Record
-from holdfast.runtime.beginning import Standing, standing
+from holdfast.runtime.beginning import Standing, spent, standing
 from holdfast.runtime.deciding import decide
 from holdfast.runtime.draft import RUN, Draft
+from holdfast.runtime.episodes import active_episode
 from holdfast.runtime.events import USER_MESSAGE
 from holdfast.runtime.holders import this_process
 from holdfast.runtime.inputs import MESSAGE
@@ -74,7 +75,7 @@ async def resume(
 async def _taken(
     db: Database, head: Head, run: Run, now: Standing, decided: list[Op], settings: Settings
 ) -> Started:
-    held = _held(run, settings)
+    held = _held(spent(run, now), settings)
     patches = [
         *upgraded(run.thread, head.state, settings.schema, settings.upgrades),
         *decided,
@@ -94,6 +95,7 @@ async def _taken(
     assert isinstance(saved, Record)
     held = msgspec.structs.replace(held, revision=saved.revision)
     journal = ThreadJournal(db, held, version=committed.version, owner=head.owner, clock=settings.clock)
+    journal.episode = await active_episode(db, run.thread)
     thread = db.thread(run.thread)
     inputs = await _inputs(thread, run.id, now.inputs)
     draft = Draft(settings.schema, ops.apply(head.state, patches), head.counters.logs, inputs, reader(thread))

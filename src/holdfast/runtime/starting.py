@@ -35,7 +35,7 @@ from holdfast.core.values import (
     Record,
     Write,
 )
-from holdfast.runtime.beginning import Inbound, inbound, standing
+from holdfast.runtime.beginning import Inbound, inbound, spent, standing
 from holdfast.runtime.draft import Draft, ReadLog, sizes_after
 from holdfast.runtime.episodes import Episode, active_episode, saved, touched
 from holdfast.runtime.events import USER_MESSAGE
@@ -293,7 +293,8 @@ async def _released(
         await thread.changed(head.version, timeout=min(left / 1000, LOOK_AGAIN))
         raise _Wait
     lost = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
-    over = msgspec.structs.replace(ended(run, lost, settings.clock()), in_doubt=doubtful(head.state))
+    over = spent(ended(run, lost, settings.clock()), before)
+    over = msgspec.structs.replace(over, in_doubt=doubtful(head.state))
     return [Put(record=record_of(over, head.owner), expect=run.revision)]
 
 

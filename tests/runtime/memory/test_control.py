@@ -154,3 +154,24 @@ async def test_recall_is_switched_back_by_undo(memory: Memory) -> None:
     await memory.undo()
 
     assert (await memory.profile()).recall is True
+
+
+@pytest.mark.promise("A-06")
+async def test_a_rule_that_was_replaced_after_it_was_shown_stays(memory: Memory) -> None:
+    await memory.learn([rule("length", "Be brief.")])
+    (kept,) = (await memory.profile()).rules
+    await memory.propose([kept.id])
+    await memory.learn([rule("length", "Be thorough.")])
+    done = await memory.confirm()
+
+    assert done.changed == (kept.id,)
+    assert [known.text for known in (await memory.profile()).rules] == ["Be thorough."]
+
+
+async def test_a_rule_that_has_changed_since_is_not_undone(memory: Memory) -> None:
+    first = await memory.learn([rule("length", "Be brief.")])
+    await memory.learn([rule("length", "Be thorough.")])
+    with pytest.raises(RewindRefused):
+        await memory.undo(first.version)
+
+    assert [known.text for known in (await memory.profile()).rules] == ["Be thorough."]

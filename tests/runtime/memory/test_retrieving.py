@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -26,6 +27,14 @@ class Broken:
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         raise ModelFailed(model="embedder", problem="it is down")
+
+
+class Slow:
+    name = "slow"
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        await asyncio.Event().wait()
+        return []
 
 
 class Alike:
@@ -87,6 +96,14 @@ async def test_when_embedding_fails_words_answer(memory: Memory) -> None:
     assert "it is down" in (found.problem or "")
 
 
+@pytest.mark.promise("B-12")
+async def test_a_turn_does_not_wait_for_a_slow_embedder(memory: Memory) -> None:
+    found = await Retriever(memory, Slow(), patience=0.01).recall("sister")
+
+    assert (objects(found), found.path) == (["Ann"], "token_recall_after_embed_error")
+    assert "0.01 seconds" in (found.problem or "")
+
+
 async def test_vectors_are_made_once_and_only_for_what_is_new(memory: Memory) -> None:
     retriever = Retriever(memory, HashingEmbedder())
     done = [await retriever.embed(), await retriever.embed()]
@@ -105,6 +122,19 @@ async def test_what_is_forgotten_leaves_no_vector_and_is_not_found(memory: Memor
 
     assert len(records) == 2
     assert objects(await retriever.recall("hiking")) == []
+
+
+async def test_what_is_forgotten_while_its_vector_is_made_leaves_none(memory: Memory, db: Database) -> None:
+    class Forgetful(Alike):
+        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            if len(texts) == 3:
+                await memory.propose([(await memory.page(limit=1)).facts[0].id])
+                await memory.confirm()
+            return await super().embed(texts)
+
+    await Retriever(memory, Forgetful()).embed()
+
+    assert len(await db.records.find(RecordQuery(kind=VECTOR))) == 2
 
 
 async def test_what_was_superseded_is_not_found(memory: Memory) -> None:

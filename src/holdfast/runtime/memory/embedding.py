@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from holdfast.core.text import words
-from holdfast.core.values import Item, Put, Record, RecordQuery
+from holdfast.core.values import Drop, Item, Put, Record, RecordQuery
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.threads.database import Database
 
@@ -41,7 +41,7 @@ class HashingEmbedder:
     needs no model and no network.
     """
 
-    def __init__(self, dimensions: int = 256) -> None:
+    def __init__(self, dimensions: int = 512) -> None:
         self.name = f"hashing-{dimensions}"
         self._dimensions = dimensions
 
@@ -64,9 +64,7 @@ def _pieces(text: str) -> Iterator[tuple[str, float]]:
     for word in [word for word in said if word not in FUNCTION_WORDS] or said:
         yield word, 1.0
         marked = f"<{word}>"
-        pieces = [
-            marked[start : start + size] for size in (3, 4) for start in range(len(marked) - size + 1)
-        ]
+        pieces = [marked[start : start + size] for size in (3, 4) for start in range(len(marked) - size + 1)]
         yield from ((piece, 1 / math.sqrt(len(pieces))) for piece in pieces)
 
 
@@ -123,7 +121,17 @@ async def embed_pending(db: Database, thread: str, owner: str | None, log: str, 
                 for item, vector in zip(items, vectors, strict=True)
             ]
         )
+        await _drop_forgotten(db, thread, log, items)
         done += len(items)
+
+
+async def _drop_forgotten(db: Database, thread: str, log: str, items: Sequence[Item]) -> None:
+    """Take back the vectors of what was forgotten while they were being made."""
+    first, last = items[0].place, items[-1].place
+    there = {item.place for item in await db.thread(thread).items(log=log, after=first - 1, before=last + 1)}
+    gone = [item for item in items if item.place not in there]
+    if gone:
+        await db.commit([Drop(kind=VECTOR, id=vector_id(thread, item.id or "")) for item in gone])
 
 
 def _said(item: Item) -> str:

@@ -1,5 +1,6 @@
 """What is known that bears on a message: found by words and by vectors, fused by reciprocal rank."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
@@ -30,7 +31,7 @@ SEARCHED = 20
 VECTORS = 2_000
 """How many vectors are compared at most, the newest; each is read and compared by itself."""
 
-ALIKE = 0.2
+ALIKE = 0.1
 """Vectors less alike than this say nothing about each other."""
 
 
@@ -59,7 +60,7 @@ class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retriever:
-    """Finds what a memory knows about a message."""
+    """Finds what a memory knows about a message. For its vector it waits so many seconds, no longer."""
 
     def __init__(
         self,
@@ -67,11 +68,13 @@ class Retriever:
         embedder: EmbeddingProvider | None = None,
         *,
         limits: Limits | None = None,
+        patience: float = 2.0,
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self._memory = memory
         self._embedder = embedder
         self._limits = limits or Limits()
+        self._patience = patience
         self._clock = clock
 
     async def working_memory(self, message: str, *, first_turn: bool) -> WorkingMemory:
@@ -118,9 +121,11 @@ class Retriever:
         if self._embedder is None:
             return None, "token_recall", None
         try:
-            (vector,) = await self._embedder.embed([message])
+            async with asyncio.timeout(self._patience):
+                (vector,) = await self._embedder.embed([message])
         except (HoldfastError, OSError, TimeoutError) as error:
-            return None, "token_recall_after_embed_error", str(error)
+            problem = str(error) or f"no vector within {self._patience} seconds"
+            return None, "token_recall_after_embed_error", problem
         return vector, "hybrid_rrf", None
 
     async def _ranked(

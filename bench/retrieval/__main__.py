@@ -1,0 +1,81 @@
+"""`python -m bench.retrieval`: recall@5 and MRR of each path, over the labelled set."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import holdfast as hf
+from bench.retrieval.dataset import Question, facts, questions
+from holdfast.core.ranking import fused
+from holdfast.runtime.memory.embedding import HashingEmbedder
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.runtime.memory.retrieving import Retriever
+from holdfast.runtime.memory.values import FACTS, fact_of
+
+FIRST = 5
+PATHS = ("words", "hashing vectors", "both, fused")
+
+
+async def ranked() -> dict[str, list[list[str]]]:
+    """For each path and question, the quotes of what was found, the best first."""
+    async with hf.open("memory://") as db:
+        memory = Memory(db, "somebody")
+        await memory.learn(facts())
+        embedder = HashingEmbedder()
+        retriever = Retriever(memory, embedder)
+        await retriever.embed()
+        quotes = {item.place: fact_of(item).quote for item in await db.thread(memory.thread).items(log=FACTS)}
+        found: dict[str, list[list[str]]] = {path: [] for path in PATHS}
+        for question in questions():
+            by_words = await retriever.by_words(question.text)
+            (vector,) = await embedder.embed([question.text])
+            by_vector = await retriever.by_vector(vector)
+            for path, places in zip(PATHS, (by_words, by_vector, fused([by_words, by_vector])), strict=True):
+                found[path].append([quotes[place] for place in places])
+        return found
+
+
+def recall(asked: Sequence[Question], found: Sequence[Sequence[str]]) -> float:
+    """Of what answers a question, the part that is among the first five; the mean over all questions."""
+    parts = [
+        len(question.answers & set(quotes[:FIRST])) / min(len(question.answers), FIRST)
+        for question, quotes in zip(asked, found, strict=True)
+    ]
+    return sum(parts) / len(parts)
+
+
+def reciprocal_rank(asked: Sequence[Question], found: Sequence[Sequence[str]]) -> float:
+    """One over the rank of the first answer, 0 if there is none; the mean over all questions."""
+    ranks = [
+        next((1 / rank for rank, quote in enumerate(quotes, start=1) if quote in question.answers), 0.0)
+        for question, quotes in zip(asked, found, strict=True)
+    ]
+    return sum(ranks) / len(ranks)
+
+
+def table(found: Mapping[str, Sequence[Sequence[str]]]) -> list[str]:
+    """The figures as lines of Markdown: one row for each kind of question, and one for all."""
+    asked = questions()
+    kinds = [*dict.fromkeys(question.kind for question in asked)]
+    head = "| questions | number | " + " | ".join(f"{path}: recall@5 / MRR" for path in PATHS) + " |"
+    lines = [head, "|---|---|" + "---|" * len(PATHS)]
+    for kind in [*kinds, "all"]:
+        chosen = [n for n, question in enumerate(asked) if kind in (question.kind, "all")]
+        cells = []
+        for path in PATHS:
+            some = [found[path][n] for n in chosen]
+            of = [asked[n] for n in chosen]
+            cells.append(f"{recall(of, some):.2f} / {reciprocal_rank(of, some):.2f}")
+        lines.append(f"| {kind} | {len(chosen)} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{len(facts())} facts, {len(questions())} questions\n")
+    print("\n".join(table(asyncio.run(ranked()))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The set: facts of one made-up person, and questions, each with the facts that answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.retrieval import details, life, people
+from holdfast.runtime.memory.values import Candidate
+
+NEGATIVE = ("NOT_", "DISLIKES", "STOPPED", "DOES_NOT", "AVOIDS", "GAVE_UP")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """Something that is asked, what kind of question it is, and the words of the facts that answer it."""
+
+    text: str
+    kind: str
+    answers: frozenset[str]
+
+
+def facts() -> list[Candidate]:
+    """Every fact, in an order of its own; its quote is its name."""
+    return [*_of_people(), *_of_life(), *_details()]
+
+
+def questions() -> list[Question]:
+    """Every question."""
+    return [*_about_people(), *_about_life(), *_about_details(), *_in_other_languages()]
+
+
+def _lines(text: str) -> list[list[str]]:
+    return [line.split("|") for line in text.strip().splitlines()]
+
+
+def _people() -> Iterator[tuple[int, str, dict[str, str]]]:
+    for number, (relation, name, city, job, day) in enumerate(_lines(people.PEOPLE)):
+        yield number, relation, {"relation": relation, "name": name, "city": city, "job": job, "day": day}
+
+
+ASPECTS = {
+    "name": ("IS_CALLED", people.NAMED, people.ASK_NAME),
+    "city": ("LIVES_IN", people.LIVES, people.ASK_CITY),
+    "job": ("WORKS_AS", people.WORKS, people.ASK_JOB),
+    "day": ("HAS_BIRTHDAY_ON", people.BORN, people.ASK_DAY),
+}
+
+
+def _quote(aspect: str, number: int, person: dict[str, str]) -> str:
+    templates = ASPECTS[aspect][1]
+    return templates[number % len(templates)].format(**person)
+
+
+def _of_people() -> Iterator[Candidate]:
+    for number, relation, person in _people():
+        for aspect, (predicate, _, _) in ASPECTS.items():
+            yield Candidate(
+                category="relationship",
+                subject=relation,
+                predicate=predicate,
+                object=person[aspect],
+                quote=_quote(aspect, number, person),
+            )
+
+
+def _about_people() -> Iterator[Question]:
+    for number, _, person in _people():
+        for aspect, (_, _, asked) in ASPECTS.items():
+            text = asked[number % len(asked)].format(**person)
+            yield Question(text=text, kind="people", answers=frozenset({_quote(aspect, number, person)}))
+
+
+def _of_life() -> Iterator[Candidate]:
+    for category, predicate, what, quote, _ in _lines(life.LIFE + life.THEIR_OWN.lstrip()):
+        yield Candidate(category=category, predicate=predicate, object=what, quote=quote)
+
+
+def _about_life() -> Iterator[Question]:
+    for _, predicate, _, quote, asked in _lines(life.LIFE):
+        kind = "negation" if predicate.startswith(NEGATIVE) else "paraphrase"
+        yield Question(text=asked, kind=kind, answers=frozenset({quote}))
+    for _, _, _, quote, asked in _lines(life.THEIR_OWN):
+        yield Question(text=asked, kind="not English", answers=frozenset({quote}))
+
+
+def _details() -> Iterator[Candidate]:
+    rows = [
+        *_filled(details.OF_ITEMS, ("item", "place", "year"), _lines(details.ITEMS)),
+        *_filled(details.OF_MONTHS, ("month", "whom", "what"), _lines(details.MONTHS)),
+        *_filled(details.OF_PLACES, ("place",), _lines(details.PLACES)),
+        *_filled(details.OF_FILMS, ("film",), _lines(details.FILMS)),
+    ]
+    for quote in rows:
+        yield Candidate(category="context", predicate="MENTIONED", object=quote.rstrip("."), quote=quote)
+
+
+def _filled(templates: tuple[str, ...], names: tuple[str, ...], rows: list[list[str]]) -> Iterator[str]:
+    for row in rows:
+        yield from (template.format(**dict(zip(names, row, strict=True))) for template in templates)
+
+
+def _about_details() -> Iterator[Question]:
+    for text, quote in _lines(details.ASKED):
+        yield Question(text=text, kind="near-miss", answers=frozenset({quote}))
+
+
+def _in_other_languages() -> Iterator[Question]:
+    numbered = {relation: (number, person) for number, relation, person in _people()}
+    for aspect, relation, text in _lines(people.OTHER_LANGUAGES):
+        answer = _quote(aspect, *numbered[relation])
+        yield Question(text=text, kind="across languages", answers=frozenset({answer}))
+    quotes = {(what, category): quote for category, _, what, quote, _ in _lines(life.LIFE)}
+    for text, whats in _lines(life.OTHER_LANGUAGES):
+        wanted = set(whats.split(";"))
+        answers = frozenset(quote for (what, _), quote in quotes.items() if what in wanted)
+        yield Question(text=text, kind="across languages", answers=answers)

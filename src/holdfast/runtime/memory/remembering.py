@@ -1,0 +1,53 @@
+"""From what was said to what is known: notice, decide, keep. One call, at the end of an episode or before."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from holdfast.runtime.memory.extracting import Extracted, Fill, Said, extracted
+from holdfast.runtime.memory.keeping import Learned, Memory
+from holdfast.runtime.memory.promoting import Decision, decided, promoted
+from holdfast.runtime.memory.values import Candidate
+
+EARLIER = 100
+"""How many arcs are read to see whether something was said in an earlier episode."""
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided about each candidate, what became of those kept, and who noticed them."""
+
+    decisions: tuple[Decision, ...]
+    learned: Learned
+    by: Literal["model", "statements"]
+    problem: str | None = None
+
+
+async def remember(
+    memory: Memory,
+    turns: Sequence[Said],
+    *,
+    fill: Fill | None = None,
+    held: Iterable[Candidate] = (),
+    run: str | None = None,
+    key: str | None = None,
+) -> Remembered:
+    """Keep what some turns of the user tell, by the rules of promotion, in one change of the memory.
+
+    ``held`` is what was noticed in them before. With a ``key``, as the episode's id, it happens once.
+    """
+    noticed: Extracted = await extracted(turns, fill)
+    earlier = [f"{arc.text} {arc.summary}" for arc in (await memory.page("arcs", limit=EARLIER)).arcs]
+    candidates = _once([*held, *noticed.candidates])
+    decisions = decided(candidates, [said.text for said in turns], earlier)
+    learned = await memory.learn(promoted(decisions), run=run, key=key)
+    return Remembered(decisions=tuple(decisions), learned=learned, by=noticed.by, problem=noticed.problem)
+
+
+def _once(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """What was noticed twice in one turn counts once."""
+    named = {
+        (each.kind, each.turn, each.subject, each.predicate, each.object, each.negated): each
+        for each in candidates
+    }
+    return list(named.values())
