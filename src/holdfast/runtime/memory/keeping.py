@@ -14,7 +14,7 @@ from holdfast.core import making
 from holdfast.core.encoding import JSON, encode, plain
 from holdfast.core.errors import InvalidArgument, KeyReused, RecordNotFound
 from holdfast.core.ops import Op
-from holdfast.core.values import Committed, Drop, Item
+from holdfast.core.values import Committed, Drop, Item, Write
 from holdfast.runtime.memory import shelf as shelves
 from holdfast.runtime.memory import slots, undoing
 from holdfast.runtime.memory.embedding import VECTOR, vector_id
@@ -124,10 +124,9 @@ class Memory:
         done: list[Merged] = []
 
         async def plan(shelf: Shelf) -> Change | None:
-            known = await self._known(shelf, given)
-            found = merged(given, known, shelf.rules, salt=shelf.salt, now=self._clock())
+            change, found = await self._learning(shelf, given, run, key)
             done[:] = [found]
-            return _learning(found, known, run, key) if given else None
+            return change if given else None
 
         try:
             committed = await self._change(plan)
@@ -150,6 +149,20 @@ class Memory:
 
         await self._change(plan)
         return kept
+
+    async def closing(self, arc: Arc, candidates: Iterable[Candidate]) -> list[Write]:
+        """The writes that keep an arc and candidates in one change, to be committed with others.
+
+        There are none if the arc is kept already. If the memory moves meanwhile, the commit is refused with
+        ``VersionConflict``; then ask again.
+        """
+        kept = msgspec.structs.replace(arc, id=f"arc-{arc.episode}", themes=arc.themes[:THEMES])
+        shelf = await self._now()
+        if await shelves.live(self.db, self.thread, shelf, [kept.id], ARCS):
+            return []
+        change, _ = await self._learning(shelf, list(candidates), None, None)
+        change = msgspec.structs.replace(change, reason="CloseEpisode", items=[*change.items, item_of(kept)])
+        return shelves.writes_of(self.thread, self.owner, shelf, change)
 
     # Correcting.
 
@@ -289,6 +302,13 @@ class Memory:
             found += items
             if before is None:
                 return found[::-1]
+
+    async def _learning(
+        self, shelf: Shelf, candidates: Sequence[Candidate], run: str | None, key: str | None
+    ) -> tuple[Change, Merged]:
+        known = await self._known(shelf, candidates)
+        found = merged(candidates, known, shelf.rules, salt=shelf.salt, now=self._clock())
+        return _learning(found, known, run, key), found
 
     async def _known(self, shelf: Shelf, candidates: Sequence[Candidate]) -> dict[str, Known]:
         ids = [slots.fact_id(entry, shelf.salt) for entry in candidates if entry.kind == "fact"]

@@ -37,11 +37,15 @@ async def remember(
     ``held`` is what was noticed in them before. With a ``key``, as the episode's id, it happens once.
     """
     noticed: Extracted = await extracted(turns, fill)
-    earlier = [f"{arc.text} {arc.summary}" for arc in (await memory.page("arcs", limit=EARLIER)).arcs]
-    candidates = _once([*held, *noticed.candidates])
-    decisions = decided(candidates, [said.text for said in turns], earlier)
+    decisions = await weighed(memory, turns, [*held, *noticed.candidates])
     learned = await memory.learn(promoted(decisions), run=run, key=key)
     return Remembered(decisions=tuple(decisions), learned=learned, by=noticed.by, problem=noticed.problem)
+
+
+async def weighed(memory: Memory, turns: Sequence[Said], candidates: Iterable[Candidate]) -> list[Decision]:
+    """What becomes of candidates, given what the user said in these turns and in earlier episodes."""
+    earlier = [f"{arc.text} {arc.summary}" for arc in (await memory.page("arcs", limit=EARLIER)).arcs]
+    return decided(_once(candidates), [said.text for said in turns], earlier)
 
 
 def _once(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -99,7 +99,7 @@ async def changed(db: Database, id: str, owner: str | None, plan: Plan) -> Commi
         if change is None:
             return None
         try:
-            results = await db.commit([_appended(id, owner, shelf, change), *change.writes])
+            results = await db.commit(writes_of(id, owner, shelf, change))
         except (VersionConflict, ThreadExists):
             if attempt == ATTEMPTS:
                 raise
@@ -110,7 +110,8 @@ async def changed(db: Database, id: str, owner: str | None, plan: Plan) -> Commi
     raise AssertionError("unreachable")
 
 
-def _appended(id: str, owner: str | None, shelf: Shelf, change: Change) -> AppendTo:
+def writes_of(id: str, owner: str | None, shelf: Shelf, change: Change) -> list[Write]:
+    """The writes that make a change of a memory, at the version it was planned for."""
     begun: list[Op] = []
     if shelf.head is None:
         begun = [making.set([name], shelf.state[name]) for name in (SALT, RULES, RECALL)]
@@ -126,7 +127,7 @@ def _appended(id: str, owner: str | None, shelf: Shelf, change: Change) -> Appen
         key=change.key,
     )
     expect = Absent(owner=owner) if shelf.head is None else Exact(shelf.version)
-    return AppendTo(thread=id, change=changeset, expect=expect)
+    return [AppendTo(thread=id, change=changeset, expect=expect), *change.writes]
 
 
 async def live(db: Database, id: str, shelf: Shelf, ids: Iterable[str], log: str) -> dict[str, Item]:

@@ -1,0 +1,167 @@
+"""What an ended episode leaves in the memory of its user: an arc and what is promoted, in one commit.
+
+``Runtime(finalize=Finalizer(model))`` does it for every episode, whoever ends it.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.core.encoding import plain
+from holdfast.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
+from holdfast.core.text import words
+from holdfast.core.values import Enqueue, Job, Write
+from holdfast.runtime import asking
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.ending import Left
+from holdfast.runtime.episodes import Episode
+from holdfast.runtime.memory.embedding import EmbeddingProvider
+from holdfast.runtime.memory.extracting import Said, extracted, said_by_user
+from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
+from holdfast.runtime.memory.keeping import memory_of
+from holdfast.runtime.memory.promoting import promoted
+from holdfast.runtime.memory.remembering import weighed
+from holdfast.runtime.memory.retrieving import Retriever
+from holdfast.runtime.memory.values import THEMES, Arc, Candidate, Source
+from holdfast.runtime.messages import Message
+from holdfast.runtime.models import Model, Request
+from holdfast.threads.database import Database
+
+T = TypeVar("T")
+EMBED = "embed memory"
+SUMMARY = 240
+LONG_WORD = 4
+INSTRUCTIONS = """\
+This conversation has ended. Tell what it was about, for whoever goes on with it another day: up to three themes of
+one or two words, a summary of one or two sentences that begins with a verb in the past ("talked about …"), the mood
+at its beginning and at its end, what was left open, and which approach was taken. Say nothing that was not said."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation in short, as a model tells it."""
+
+    themes: list[str] = []
+    summary: str
+    mood_opened: str = ""
+    mood_closed: str = ""
+    open_loops: list[str] = []
+    approach: str = ""
+
+
+class Finalizer:
+    """Ends episodes: summary, arc, promotion. Without a model, or if it fails, by plain statements alone."""
+
+    def __init__(
+        self,
+        model: Model | None = None,
+        *,
+        embedder: EmbeddingProvider | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._model = model
+        self._embedder = embedder
+        self._patience = patience or Patience()
+
+    async def __call__(self, db: Database, episode: Episode, transcript: Sequence[Message]) -> Left:
+        """What an episode leaves behind; it is committed with the end of its job."""
+        memory = memory_of(db, episode.thread, episode.user)
+        turns = await _turns(db, episode)
+        if not turns:
+            return Left(episode=episode)
+        noticed = await extracted(turns, self._filled if self._model is not None else None)
+        decisions = await weighed(memory, turns, [*_held(episode, turns), *noticed.candidates])
+        arc = _arc(episode, turns, await self._told(transcript))
+        writes = await memory.closing(arc, promoted(decisions))
+        ended = msgspec.structs.replace(episode, arc=plain(arc), candidates=())
+        return Left(episode=ended, writes=[*writes, *self._embedding(episode)])
+
+    async def _filled(self, request: Request, kind: type[T]) -> T:
+        assert self._model is not None
+        return (await asking.fill(self._model, request, kind, self._patience))[0]
+
+    async def _told(self, transcript: Sequence[Message]) -> Told | None:
+        """The conversation in short; None if there is no model, or it fails."""
+        if self._model is None:
+            return None
+        said = [message for message in transcript if message.role in ("user", "assistant") and message.text]
+        try:
+            return await self._filled(Request(messages=said, instructions=INSTRUCTIONS), Told)
+        except (ModelFailed, DeadlineExceeded):
+            return None
+
+    def _embedding(self, episode: Episode) -> list[Write]:
+        """A job for the vectors of what is new."""
+        if self._embedder is None:
+            return []
+        body = {"thread": episode.thread, "user": episode.user}
+        job = Job(
+            id=f"embed {episode.id}", kind=EMBED, key=f"embed {episode.id}", owner=episode.user, body=body
+        )
+        return [Enqueue(job=job)]
+
+
+async def embed_due(db: Database, embedder: EmbeddingProvider) -> int:
+    """Do the embedding jobs that are due; how many vectors were made. One that fails is tried again later."""
+    made = 0
+    while claimed := await db.jobs.claim([EMBED]):
+        for job in claimed:
+            memory = memory_of(db, job.body["thread"], job.body["user"])
+            try:
+                made += await Retriever(memory, embedder).embed()
+            except (ModelFailed, DeadlineExceeded) as failure:
+                await db.jobs.fail(job, str(failure))
+            else:
+                await db.jobs.finish(job)
+    return made
+
+
+async def _turns(db: Database, episode: Episode) -> list[Said]:
+    """What the user said in an episode, with where each turn stands."""
+    try:
+        items = await db.thread(episode.thread).items(after=episode.first - 1, at=episode.last, whole=True)
+    except ThreadNotFound:
+        return []
+    return said_by_user(items, episode.thread)
+
+
+def _held(episode: Episode, turns: Sequence[Said]) -> list[Candidate]:
+    """The candidates held in the episode's row, each with the number of its turn."""
+    numbers = {said.source.place: number for number, said in enumerate(turns)}
+    found = [msgspec.convert(candidate, Candidate) for candidate in episode.candidates]
+    return [
+        msgspec.structs.replace(candidate, turn=numbers[candidate.source.place])
+        for candidate in found
+        if candidate.source is not None and candidate.source.place in numbers
+    ]
+
+
+def _arc(episode: Episode, turns: Sequence[Said], told: Told | None) -> Arc:
+    told = told or _told_plainly(turns)
+    return Arc(
+        id=f"arc-{episode.id}",
+        episode=episode.id,
+        summary=told.summary,
+        themes=tuple(told.themes[:THEMES]),
+        mood_opened=told.mood_opened,
+        mood_closed=told.mood_closed,
+        open_loops=tuple(told.open_loops),
+        approach=told.approach,
+        source=Source(thread=episode.thread, version=episode.last or 0),
+        began=episode.started,
+        ended=episode.ended or episode.touched,
+    )
+
+
+def _told_plainly(turns: Sequence[Said]) -> Told:
+    """Without a model: the words said most, and the longest turn in the user's own words."""
+    counts = Counter(
+        word
+        for said in turns
+        for word in words(said.text)
+        if word not in FUNCTION_WORDS and len(word) >= LONG_WORD
+    )
+    longest = " ".join(max((said.text for said in turns), key=len).split())
+    cut = longest if len(longest) <= SUMMARY else f"{longest[: SUMMARY - 1].rsplit(' ', 1)[0]}…"
+    return Told(themes=[word for word, _ in counts.most_common(THEMES)], summary=f"they said: “{cut}”")

@@ -1,0 +1,113 @@
+"""The end of an episode: an arc and what is promoted, kept once, whatever fails on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.errors import ModelFailed
+from holdfast.core.values import RecordQuery
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.context import Context
+from holdfast.runtime.draft import Delta
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.loop import respond
+from holdfast.runtime.memory.embedding import VECTOR, HashingEmbedder
+from holdfast.runtime.memory.finalizing import Finalizer, embed_due
+from holdfast.runtime.memory.keeping import Memory, memory_of
+from holdfast.runtime.memory.values import Candidate, Source
+from holdfast.runtime.models import Request
+from holdfast.runtime.schema import Conversation
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+
+TOLD = {
+    "themes": ["exams"],
+    "summary": "talked about the exam",
+    "mood_opened": "tense",
+    "open_loops": ["revise"],
+}
+
+
+async def talk(db: Database, finalizer: Finalizer, *texts: str, thread: str = "s1") -> None:
+    """A session of one user from its first turn to its end."""
+    async with Runtime(db, model=ScriptedModel(*["I see."] * len(texts)), finalize=finalizer) as runtime:
+        for text in texts:
+            await runtime.run_turn(thread, text, user="alice")
+        await runtime.end_session(thread, user="alice")
+
+
+@pytest.mark.promise("B-11")
+async def test_an_ended_episode_leaves_an_arc_and_what_was_promoted(db: Database) -> None:
+    def noticed(request: Request) -> dict[str, object]:
+        return {"rules": [{"message": 2, "quote": "tea helps", "about": "tea", "rule": "Suggest tea."}]}
+
+    model = ScriptedModel(noticed, lambda _: TOLD)
+    await talk(db, Finalizer(model), "My sister is called Ann", "tea helps", "tea helps, really")
+    memory = Memory(db, "alice")
+    (arc,) = (await memory.page("arcs")).arcs
+
+    assert (arc.summary, arc.themes, arc.open_loops) == ("talked about the exam", ("exams",), ("revise",))
+    assert [fact.object for fact in (await memory.page()).facts] == ["Ann"]
+    assert [rule.text for rule in (await memory.profile()).rules] == ["Suggest tea."]
+    assert (await db.thread(memory.thread).head()).version == 1
+
+
+@pytest.mark.parametrize("model", [None, ScriptedModel(*[ModelFailed(model="m", problem="down")] * 6)])
+async def test_without_a_model_plain_statements_and_own_words_are_left(
+    db: Database, model: ScriptedModel | None
+) -> None:
+    finalizer = Finalizer(model, patience=Patience(attempts=1))
+    await talk(db, finalizer, "My sister is called Ann", "The exam, always the exam")
+    memory = Memory(db, "alice")
+    (arc,) = (await memory.page("arcs")).arcs
+
+    assert [fact.object for fact in (await memory.page()).facts] == ["Ann"]
+    assert (arc.themes[0], arc.summary) == ("exam", "they said: “The exam, always the exam”")
+
+
+async def test_each_episode_is_an_arc_of_its_own_and_reads_only_its_own_turns(db: Database) -> None:
+    await talk(db, Finalizer(), "I'm worried about my exam")
+    await talk(db, Finalizer(), "I like tea")
+    memory = Memory(db, "alice")
+    arcs = (await memory.page("arcs")).arcs
+
+    assert ["I like tea" in arc.summary for arc in arcs] == [True, False]
+    assert [fact.object for fact in (await memory.page()).facts] == ["tea"]
+
+
+async def test_what_a_turn_held_is_promoted_by_the_same_rules(db: Database) -> None:
+    async def hold(state: Conversation, ctx: Context) -> Delta:
+        (item,) = await db.thread(ctx.turn.thread).items(last=1)
+        assert ctx.session_memory_buffer is not None
+        source = Source(thread=ctx.turn.thread, place=item.place, item=item.id)
+        ctx.session_memory_buffer.hold(
+            Candidate(predicate="LIKES", object=state.message, quote=state.message, plain=True, source=source)
+        )
+        return {}
+
+    model = ScriptedModel("I see.", "I see.")
+    async with Runtime(db, model=model, stages=[hold, respond()], finalize=Finalizer()) as runtime:
+        await runtime.run_turn("s1", "green tea", user="alice")
+        await runtime.run_turn("s1", "Please don't remember that", user="alice")
+        await runtime.run_turn("s1", "old maps", user="alice") if False else None
+        await runtime.end_session("s1", user="alice")
+
+    assert [fact.object for fact in (await Memory(db, "alice").page()).facts] == []
+
+
+async def test_vectors_are_made_in_the_queue(db: Database) -> None:
+    embedder = HashingEmbedder()
+    await talk(db, Finalizer(embedder=embedder), "My sister is called Ann")
+    before = await db.records.find(RecordQuery(kind=VECTOR))
+    made = [await embed_due(db, embedder), await embed_due(db, embedder)]
+
+    assert (list(before), made) == ([], [2, 0])
+
+
+async def test_an_episode_without_a_user_leaves_what_it_knows_to_its_thread(db: Database) -> None:
+    async with Runtime(db, model=ScriptedModel("I see."), finalize=Finalizer()) as runtime:
+        await runtime.run_turn("a", "My sister is called Ann")
+        await runtime.end_session("a")
+
+    assert [fact.object for fact in (await memory_of(db, "a").page()).facts] == ["Ann"]
+    assert (await memory_of(db, "b").page()).facts == ()

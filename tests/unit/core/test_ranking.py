@@ -1,0 +1,52 @@
+"""Which texts answer best: rare words weigh more, long texts less; and several lists as one."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.ranking import bm25, chosen, fused
+
+
+def test_a_rare_word_weighs_more_than_two_common_ones() -> None:
+    common, rare = bm25(["the dog", "a fox"], {"the": 90, "dog": 80, "fox": 1}, total=100)
+
+    assert rare > common > 0
+
+
+def test_a_word_that_stands_everywhere_says_almost_nothing() -> None:
+    (everywhere,) = bm25(["the dog"], {"the": 100}, total=100)
+
+    assert 0 < everywhere < 0.01
+
+
+def test_saying_it_in_fewer_words_is_better_and_more_often_too() -> None:
+    long, short, twice = bm25(["fox " + "word " * 20, "fox", "fox fox"], {"fox": 3}, total=100)
+
+    assert twice > short > long
+
+
+def test_a_text_without_the_words_is_worth_nothing() -> None:
+    assert bm25(["cat", ""], {"fox": 1}, total=2) == [0.0, 0.0]
+    assert bm25([], {"fox": 1}, total=2) == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "found"),
+    [
+        ({"a": 5, "b": 2, "c": 3}, ["b", "c", "a"]),
+        ({"a": 9, "b": 2}, ["b"]),
+        ({"a": 50, "b": 60}, ["a"]),
+        ({"a": 0, "b": 3}, ["b"]),
+        ({"a": 0}, []),
+        ({}, []),
+    ],
+)
+def test_the_rarest_words_find_candidates_within_the_budget(counts: dict[str, int], found: list[str]) -> None:
+    assert chosen(counts, 10) == found
+
+
+def test_what_stands_in_both_lists_comes_first() -> None:
+    ranked = fused([["a", "b", "c"], ["d", "b"]])
+
+    assert list(ranked) == ["b", "a", "d", "c"]
+    assert ranked["b"] == pytest.approx(2 / 62)
