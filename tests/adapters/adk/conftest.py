@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from uuid import uuid4
-
 import pytest
 
 import holdfast as hf
 from holdfast.adapters.adk import SessionService
-from tests.support.postgres import PostgresAddress
-from tests.support.shared_postgres import TEMPLATE
+from tests.support.tenants import db, postgres_url, tenant
 
-
-@pytest.fixture(scope="session")
-def postgres_url(postgres_server: PostgresAddress) -> Iterator[str]:
-    """A database for all of these tests, each of which is a tenant of its own."""
-    name = f"adk_{uuid4().hex}"
-    postgres_server.create_database(name, TEMPLATE)
-    yield postgres_server.url(name)
-    postgres_server.drop_database(name)
-
-
-@pytest.fixture
-def tenant() -> str:
-    """A tenant that nobody has used before."""
-    return uuid4().hex
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def db(request: pytest.FixtureRequest, tmp_path: Path, tenant: str) -> AsyncIterator[hf.Database]:
-    """An empty database."""
-    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/agent.db"
-    if request.param == "postgres":
-        url = request.getfixturevalue("postgres_url")
-    async with hf.open(url) as db:
-        yield db.scope(tenant=tenant)
+__all__ = ["db", "postgres_url", "service", "tenant"]
 
 
 @pytest.fixture

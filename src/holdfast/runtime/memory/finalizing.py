@@ -34,9 +34,10 @@ EMBED = "embed memory"
 SUMMARY = 240
 LONG_WORD = 4
 INSTRUCTIONS = """\
-This conversation has ended. Tell what it was about, for whoever goes on with it another day: up to three themes of
-one or two words, a summary of one or two sentences that begins with a verb in the past ("talked about …"), the mood
-at its beginning and at its end, what was left open, and which approach was taken. Say nothing that was not said."""
+This conversation has ended. Tell what it was about, for whoever goes on with it another day: up to
+three themes of one or two words, a summary of one or two sentences that begins with a verb in the past
+("talked about …"), the mood at its beginning and at its end, what was left open, and which approach was
+taken. Say nothing that was not said."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,20 +5,20 @@ undone, is exported, verified and erased like any other thread.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import sha256
 from typing import Literal
 
 import msgspec
 
 from holdfast.core import making
-from holdfast.core.encoding import JSON, encode, plain
+from holdfast.core.encoding import JSON, plain
 from holdfast.core.errors import InvalidArgument, KeyReused, RecordNotFound
 from holdfast.core.ops import Op
 from holdfast.core.values import Committed, Drop, Item, Write
 from holdfast.runtime.memory import shelf as shelves
 from holdfast.runtime.memory import slots, undoing
+from holdfast.runtime.memory.changing import corrected, learning, seal, target_of
 from holdfast.runtime.memory.embedding import VECTOR, vector_id
-from holdfast.runtime.memory.merging import Known, Merged, Outcome, merged
+from holdfast.runtime.memory.merging import Known, Learned, Merged, merged
 from holdfast.runtime.memory.shelf import PENDING, RECALL, RULES, Change, Shelf
 from holdfast.runtime.memory.values import (
     ARCHIVED,
@@ -28,6 +28,8 @@ from holdfast.runtime.memory.values import (
     Arc,
     Candidate,
     Fact,
+    Forgotten,
+    Listed,
     Pending,
     Profile,
     Rule,
@@ -42,30 +44,6 @@ from holdfast.runtime.settings import now_ms
 from holdfast.threads.database import Database
 
 PAGE = 200
-
-
-class Learned(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of some candidates; ``repeated`` if the same key had done it before."""
-
-    version: int
-    outcomes: tuple[Outcome, ...] = ()
-    repeated: bool = False
-
-
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """Some facts or arcs, newest first, and where the next page begins if there is one."""
-
-    facts: tuple[Fact, ...] = ()
-    arcs: tuple[Arc, ...] = ()
-    next: int | None = None
-
-
-class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """What was forgotten, and what was not since it changed after the user was shown it."""
-
-    version: int
-    ids: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
 
 
 class Memory:
@@ -180,7 +158,7 @@ class Memory:
 
         async def plan(shelf: Shelf) -> Change:
             before, item = (await self._entries(shelf, [id]))[id]
-            after = _corrected(before, object, quote, source, negated=negated, now=self._clock())
+            after = corrected(before, object, quote, source, negated=negated, now=self._clock())
             if isinstance(after, Rule):
                 result[:] = [after]
                 return Change(reason="Correct", patches=[making.set([RULES, id], plain(after))])
@@ -215,7 +193,7 @@ class Memory:
 
         async def plan(shelf: Shelf) -> Change:
             entries = await self._entries(shelf, ids)
-            targets = tuple(_target(entry, item) for entry, item in entries.values())
+            targets = tuple(target_of(entry, item) for entry, item in entries.values())
             found[:] = [Pending(action="forget", targets=targets, time=self._clock())]
             return Change(reason="Propose", patches=[making.set([PENDING], plain(found[0]))])
 
@@ -308,7 +286,7 @@ class Memory:
     ) -> tuple[Change, Merged]:
         known = await self._known(shelf, candidates)
         found = merged(candidates, known, shelf.rules, salt=shelf.salt, now=self._clock())
-        return _learning(found, known, run, key), found
+        return learning(found, known, run, key), found
 
     async def _known(self, shelf: Shelf, candidates: Sequence[Candidate]) -> dict[str, Known]:
         ids = [slots.fact_id(entry, shelf.salt) for entry in candidates if entry.kind == "fact"]
@@ -339,7 +317,7 @@ class Memory:
             log = ARCS if target.kind == "arc" else FACTS
             items = await shelves.live(self.db, self.thread, shelf, [target.id], log)
             rule = shelf.rules.get(target.id)
-            if rule is not None and _seal(rule) == target.seen:
+            if rule is not None and seal(rule) == target.seen:
                 patches.append(making.delete([RULES, target.id]))
             elif target.id in items and items[target.id].place == target.seen:
                 ends.append(items[target.id])
@@ -356,59 +334,6 @@ class Memory:
 
 def _once(items: Iterable[Item]) -> list[Item]:
     return list({item.id: item for item in items}.values())
-
-
-def _learning(found: Merged, known: dict[str, Known], run: str | None, key: str | None) -> Change:
-    ends = [known[id].item for id in found.facts if id in known]
-    archived = {rule.id for rule in found.archived}
-    return Change(
-        reason="Learn",
-        ends=ends,
-        items=[
-            *(item_of(fact) for fact in found.facts.values()),
-            *(item_of(rule) for rule in found.archived),
-        ],
-        patches=[
-            *(making.set([RULES, id], plain(rule)) for id, rule in found.rules.items()),
-            *(making.delete([RULES, id]) for id in archived),
-        ],
-        actions=[{"learn": plain(found.outcomes)}],
-        run=run,
-        key=key,
-    )
-
-
-def _corrected(
-    before: Fact | Arc | Rule, object: str, quote: str, source: Source | None, *, negated: bool, now: int
-) -> Fact | Rule:
-    if isinstance(before, Arc):
-        raise InvalidArgument(problem="An arc tells what was; forget it, or leave it as it is.")
-    if isinstance(before, Rule):
-        return msgspec.structs.replace(before, text=object, how="user", last_referenced=now)
-    return msgspec.structs.replace(
-        before,
-        object=object,
-        quote=quote,
-        source=source,
-        negated=negated,
-        how="user",
-        confidence=1.0,
-        last_referenced=now,
-    )
-
-
-def _seal(rule: Rule) -> int:
-    """A number that changes with the rule; rules stand in no place of a log."""
-    return int.from_bytes(sha256(encode(plain(rule))).digest()[:6])
-
-
-def _target(entry: Fact | Arc | Rule, item: Item | None) -> Target:
-    if isinstance(entry, Rule):
-        return Target(kind="rule", id=entry.id, seen=_seal(entry), text=entry.text)
-    assert item is not None
-    if isinstance(entry, Arc):
-        return Target(kind="arc", id=entry.id, seen=item.place, text=entry.summary)
-    return Target(kind="fact", id=entry.id, seen=item.place, text=entry.text)
 
 
 def memory_of(db: Database, thread: str, user: str | None = None) -> Memory:

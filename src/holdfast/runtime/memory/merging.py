@@ -21,6 +21,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     what: What
 
 
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of some candidates; ``repeated`` if the same key had done it before."""
+
+    version: int
+    outcomes: tuple[Outcome, ...] = ()
+    repeated: bool = False
+
+
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """A fact and the place of the item that holds it."""
 

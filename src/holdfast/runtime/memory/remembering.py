@@ -6,7 +6,8 @@ from typing import Literal
 import msgspec
 
 from holdfast.runtime.memory.extracting import Extracted, Fill, Said, extracted
-from holdfast.runtime.memory.keeping import Learned, Memory
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.runtime.memory.merging import Learned
 from holdfast.runtime.memory.promoting import Decision, decided, promoted
 from holdfast.runtime.memory.values import Candidate
 

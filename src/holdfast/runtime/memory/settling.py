@@ -3,7 +3,8 @@
 import re
 
 from holdfast.core.text import words
-from holdfast.runtime.memory.keeping import Forgotten, Memory
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.runtime.memory.values import Forgotten
 
 AGREES = re.compile(
     r"\b(?:yes|y|yeah|yep|yup|sure|ok|okay|confirm|confirmed|delete|forget|remove|ja|klar|oui|si|sim|da|tak|hai)\b"

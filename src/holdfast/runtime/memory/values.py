@@ -138,6 +138,22 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     pending: Pending | None = None
 
 
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """Some facts or arcs, newest first, and where the next page begins if there is one."""
+
+    facts: tuple[Fact, ...] = ()
+    arcs: tuple[Arc, ...] = ()
+    next: int | None = None
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """What was forgotten, and what was not since it changed after the user was shown it."""
+
+    version: int
+    ids: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
 def item_of(entry: Fact | Arc | Rule) -> Item:
     """The item that an entry is kept as. ``text`` is what a search reads of it."""
     log = {Fact: FACTS, Arc: ARCS, Rule: ARCHIVED}[type(entry)]
