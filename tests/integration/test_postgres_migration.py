@@ -29,6 +29,17 @@ print(len(asyncio.run(migrate(sys.argv[1]))))
 """
 
 
+AS_BEFORE = """
+UPDATE holdfast.texts SET words = $$'fox':1 '#default'$$;
+DROP FUNCTION holdfast.within, holdfast.asked, holdfast.find_words, holdfast.words, holdfast.words_newest,
+    holdfast.word_count;
+CREATE FUNCTION holdfast.find_words(tsquery, text, bigint) RETURNS void LANGUAGE sql AS '';
+CREATE FUNCTION holdfast.words(text, text, tsquery, text, bigint) RETURNS void LANGUAGE sql AS '';
+UPDATE holdfast.meta SET schema = 3;
+"""
+"""Makes the search what it was before the fourth migration."""
+
+
 @pytest.fixture
 def empty(postgres_server: PostgresAddress) -> Iterator[str]:
     """The name of a database that nobody has migrated."""
@@ -128,6 +139,20 @@ class TestMigration:
             await hf.open(postgres_server.url(empty, role))
 
         assert (caught.value.found, caught.value.known) == (0, NEWEST)
+
+    async def test_texts_indexed_before_are_found_within_their_thread(
+        self, postgres_server: PostgresAddress, empty: str
+    ) -> None:
+        url = postgres_server.url(empty)
+        async with hf.open(url) as db:
+            await (await db.create("thread")).append(items=[hf.user("a fox")])
+            await db.index()
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute(AS_BEFORE)
+        async with hf.open(url) as db:
+            found = await db.search("fox", any=True, thread="thread", log="history")
+
+        assert [hit.text for hit in found] == ["a fox"]
 
     async def test_a_newer_schema_is_left_alone(self, postgres_server: PostgresAddress, empty: str) -> None:
         await migrate(postgres_server.url(empty))

@@ -217,7 +217,7 @@ class TestRows:
                 app.execute(copy.format(sql.Identifier(table), moved))
 
     def test_a_search_keeps_to_the_scope_by_itself(self, app: Raw) -> None:
-        query = "SELECT thread FROM holdfast.find_words('secret', NULL, NULL, NULL, true, 100)"
+        query = "SELECT thread FROM holdfast.find_words('secret', NULL, NULL, NULL, 'best', 100)"
         nobody = app.execute(query).fetchall()
         enter(app, "acme", "user", "alice")
         alice = app.execute(query).fetchall()

@@ -274,7 +274,6 @@ class TestVersions:
         assert filled.read_bytes() == before
         assert [file.name for file in filled.parent.iterdir()] == ["agent.db"]
 
-
     async def test_an_index_of_an_older_format_is_made_anew(self, tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path / 'agent.db'}"
         async with hf.open(url) as db:
