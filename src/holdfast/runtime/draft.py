@@ -10,7 +10,7 @@ from holdfast.core.encoding import JSON, plain
 from holdfast.core.errors import StateInvalid
 from holdfast.core.ops import MISSING, Document, Op
 from holdfast.core.values import HISTORY, Changeset, Item, LogSize
-from holdfast.runtime.entries import as_entry, as_item, said
+from holdfast.runtime.entries import as_entries, as_item, said
 from holdfast.runtime.folding import folded, found_at
 from holdfast.runtime.logs import Log
 from holdfast.runtime.runs import DONE
@@ -113,7 +113,7 @@ class Draft:
             before = [] if wanted == 0 else await self._read_log(field.log, wanted, whole=whole)
             items = [*before, *added]
             shown = items if count is None else items[max(len(items) - count, 0) :]
-            return [as_entry(item, field) for item in shown]
+            return as_entries(shown, field)
 
         return Log((size.end if whole else size.length) + len(added), read)
 

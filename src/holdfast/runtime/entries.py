@@ -1,6 +1,6 @@
 """Entries of a log: what a stage adds, as the item that is stored, and back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,12 +27,13 @@ def as_item(entry: Any, field: Field, by: str, run: str | None) -> Item:
     raise field.wrong(by, "its entries are messages")
 
 
-def as_entry(item: Item, field: Field) -> Any:
-    """The entry behind an item, as the log declares it."""
-    if field.entry is Message:
-        return message_of(item)
-    body = item.body.get("value") if isinstance(item.body, dict) else item.body
-    return msgspec.convert(body, field.entry, str_keys=True)
+def as_entries(items: Sequence[Item], field: Field) -> list[Any]:
+    """The entries behind items, as the log declares them."""
+    kind = field.entry
+    if kind is Message:
+        return [message_of(item) for item in items]
+    bodies = (item.body.get("value") if isinstance(item.body, dict) else item.body for item in items)
+    return [msgspec.convert(body, kind, str_keys=True) for body in bodies]
 
 
 def said(item: Item) -> bytes:

@@ -108,7 +108,7 @@ def row_of(episode: Episode, owner: str | None) -> Record:
         kind=ACTIVE_ROW if active else ROW,
         id=episode.thread if active else episode.id,
         owner=owner,
-        tags=(f"modality:{episode.modality}", f"thread:{episode.thread}", f"status:{episode.status}"),
+        tags=(f"modality:{episode.modality}",) if active else (f"thread:{episode.thread}", episode.status),
         sort=episode.touched,
         body=plain(msgspec.structs.replace(episode, revision=0)),
     )

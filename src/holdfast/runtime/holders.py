@@ -17,7 +17,13 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 def this_process() -> Holder:
     """The process we are in."""
-    return Holder(place=_place(), pid=os.getpid(), started=_started(os.getpid()))
+    return _process(os.getpid())
+
+
+@cache
+def _process(pid: int) -> Holder:
+    """A process that is there, looked up once: a fork has another number."""
+    return Holder(place=_place(), pid=pid, started=_started(pid))
 
 
 def is_gone(holder: Holder) -> bool:

@@ -95,7 +95,8 @@ class _Responder:
         shown = await self._shown(ctx, seen, instructions, gauge)
         request = Request(messages=shown, instructions=instructions, tools=self.toolbox.specs())
         reply = await self._asked(ctx, seen, request)
-        gauge.counted(request, reply)
+        if self.compaction is not None:
+            gauge.counted(request, reply)
         messages, calls = kept(reply, seen.own)
         ctx.turn.add(messages)
         self.toolbox.intend(ctx.turn, calls)
