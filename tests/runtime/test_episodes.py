@@ -251,3 +251,15 @@ async def test_what_a_turn_noticed_while_its_episode_was_ended_is_kept(db: Datab
 
     (of,) = await endings(db)
     assert (await episode(db, of.id)).candidates == ({"said": "late"},)
+
+
+async def test_the_episode_of_a_users_thread_is_the_users(db: Database) -> None:
+    await db.create("a", owner="alice")
+    async with quiet(db) as runtime:
+        await runtime.run_turn("a", "Hi")
+        ended = await runtime.end_session("a")
+
+    alice, bob = db.scope(tenant="default", user="alice"), db.scope(tenant="default", user="bob")
+    assert ended is not None
+    assert [of.id for of in await endings(alice)] == [ended.id]
+    assert await endings(bob) == []

@@ -13,6 +13,7 @@ from holdfast.runtime.context import (
 from holdfast.runtime.draft import Delta
 from holdfast.runtime.effects import ExternalEffect
 from holdfast.runtime.engine import Runtime
+from holdfast.runtime.episodes import Episode
 from holdfast.runtime.events import (
     Event,
     Failed,
@@ -60,6 +61,7 @@ __all__ = [
     "Delta",
     "Done",
     "Effect",
+    "Episode",
     "EmbeddingProvider",
     "Event",
     "ExternalEffect",

@@ -48,8 +48,9 @@ class Buffer:
 class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One stretch of a thread's life.
 
-    ``first`` is the place in the history where its transcript starts and ``last`` the version where it ends,
-    ``crisis`` the highest level seen, ``candidates`` what may be remembered once it ends.
+    ``user`` is whose thread it is, ``first`` the place in the history where its transcript starts, ``last``
+    the version where it ends, ``crisis`` the highest level seen, ``candidates`` what may be remembered once
+    it ends.
     """
 
     id: str

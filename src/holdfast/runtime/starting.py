@@ -164,7 +164,7 @@ async def _taken(
     )
     expect: Expect = Exact(head.version) if head is not None else Absent(owner)
     append = AppendTo(thread=run.thread, change=change, expect=expect)
-    episode = await _episode(db, head, asked, settings)
+    episode = await _episode(db, head, asked.thread, owner, settings)
     writes = [append, Put(record=record_of(run, owner), expect=0), saved(episode, owner), *release]
     committed, kept, row, *_ = await db.commit(writes)
     assert isinstance(committed, Committed)
@@ -177,11 +177,13 @@ async def _taken(
     return Started(draft=_draft(db, head, first, asked, settings), journal=journal, change=change)
 
 
-async def _episode(db: Database, head: Head | None, asked: Asked, settings: Settings) -> Episode:
+async def _episode(
+    db: Database, head: Head | None, thread: str, owner: str | None, settings: Settings
+) -> Episode:
     """The episode that the turn belongs to, touched."""
     size = head.counters.logs.get(HISTORY, LogSize()) if head is not None else LogSize()
-    before = await active_episode(db, asked.thread)
-    return touched(before, asked.thread, asked.user, settings.clock(), places.at(size.end + 1))
+    before = await active_episode(db, thread)
+    return touched(before, thread, owner, settings.clock(), places.at(size.end + 1))
 
 
 def _draft(db: Database, head: Head | None, first: Inbound, asked: Asked, settings: Settings) -> Draft:
