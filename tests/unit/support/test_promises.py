@@ -39,8 +39,9 @@ pytest_plugins = ["pytester"]
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let runs started by these tests import the plugin."""
+    """Let runs started by these tests import the plugin, and none that takes long to load."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin")
 
 
 def outcomes(report: Report) -> dict[tuple[str, str], str]:

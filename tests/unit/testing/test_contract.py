@@ -56,6 +56,8 @@ def ran(directory: Path, text: str, *options: str) -> str:
         "-p",
         "no:cacheprovider",
         "-p",
+        "no:langsmith_plugin",
+        "-p",
         "holdfast.testing.plugin",
         "--strict-markers",
     ]
