@@ -101,4 +101,4 @@ def test_the_lock_holds_no_addresses() -> None:
 
 def test_a_home_directory_is_found_only_at_the_start_of_a_path() -> None:
     assert HOME.search('open("' + "/home" + '/someone/agent.db")')
-    assert not HOME.search("meta/work/spaces")
+    assert not HOME.search("meta" + "/work" + "/spaces")

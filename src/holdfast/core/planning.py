@@ -280,26 +280,7 @@ def _advance(
     salts = setting.random(chain.SALT_BYTES * (len(prepared.bodies) + 1))
     stands = yield from stand(row, change)
     time = max(setting.now, row.updated)
-    items = tuple(
-        ItemRow(
-            log=item.log,
-            place=place,
-            version=row.version + 1,
-            meta=meta,
-            body=body,
-            salt=salts[at : at + chain.SALT_BYTES],
-            id=item.id,
-            time=time,
-        )
-        for item, place, meta, body, at in zip(
-            change.items,
-            stands,
-            prepared.metas,
-            prepared.bodies,
-            range(chain.SALT_BYTES, len(salts), chain.SALT_BYTES),
-            strict=True,
-        )
-    )
+    items = _item_rows(prepared, stands, salts, row.version + 1, time)
     written = ChangesetRow(
         version=row.version + 1,
         time=time,
@@ -322,6 +303,32 @@ def _advance(
         prepared.said,
         name=change.key,
         fingerprint=mark,
+    )
+
+
+def _item_rows(
+    prepared: Prepared, stands: Sequence[int], salts: bytes, version: int, time: int
+) -> tuple[ItemRow, ...]:
+    """The rows of a changeset's items; the first salt is for its content, then comes one for each."""
+    return tuple(
+        ItemRow(
+            log=item.log,
+            place=place,
+            version=version,
+            meta=meta,
+            body=body,
+            salt=salts[at : at + chain.SALT_BYTES],
+            id=item.id,
+            time=time,
+        )
+        for item, place, meta, body, at in zip(
+            prepared.change.items,
+            stands,
+            prepared.metas,
+            prepared.bodies,
+            range(chain.SALT_BYTES, len(salts), chain.SALT_BYTES),
+            strict=True,
+        )
     )
 
 

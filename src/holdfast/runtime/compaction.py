@@ -202,7 +202,7 @@ def _guarded(summarize: Summarize) -> Summarize:
             return await summarize(messages)
         except HoldfastError:
             raise
-        except Exception as error:
+        except Exception as error:  # the function is not ours, and a summary is worth no turn
             raise ModelFailed(model="summarize", problem=f"{type(error).__name__}: {error}") from error
 
     return guarded

@@ -34,6 +34,9 @@ class TestPostgres:
 def test_on_none():
     pytest.skip("not today")
 """
+UNKNOWN = "Z-1"
+"""A promise that nobody made."""
+
 pytest_plugins = ["pytester"]
 
 
@@ -83,12 +86,12 @@ def test_a_test_whose_process_dies_is_reported_as_lost(pytester: pytest.Pytester
 
 def test_an_unknown_promise_stops_the_run(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
-    pytester.makepyfile("import pytest\n@pytest.mark.promise('T-99')\ndef test_it(): pass\n")
+    pytester.makepyfile(f"import pytest\n@pytest.mark.promise({UNKNOWN!r})\ndef test_it(): pass\n")
 
     result = pytester.runpytest_subprocess()
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*names the promise T-99*"])
+    result.stderr.fnmatch_lines([f"*names the promise {UNKNOWN}*"])
 
 
 def test_without_the_option_nothing_is_written(pytester: pytest.Pytester) -> None:

@@ -220,7 +220,7 @@ class _Reading:
     def _hook(self, code: int, data: bytes) -> Any:
         try:
             return self._make(code, self, data)
-        except Exception as error:
+        except Exception as error:  # the unpacker forgets what its hook raised; the reason is kept here
             self._problem = self._problem or (
                 str(error) if isinstance(error, _Refused) else f"{type(error).__name__}: {error}"
             )
