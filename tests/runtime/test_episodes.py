@@ -263,3 +263,26 @@ async def test_the_episode_of_a_users_thread_is_the_users(db: Database) -> None:
     assert ended is not None
     assert [of.id for of in await endings(alice)] == [ended.id]
     assert await endings(bob) == []
+
+
+async def test_a_damaged_row_keeps_no_other_episode_from_ending(db: Database) -> None:
+    clock = Time()
+    async with quiet(db, clock) as runtime:
+        await runtime.run_turn("b", "Hi")
+        await db.records.put(
+            Record(kind=ACTIVE_ROW, id="a", body={"no": "episode"}, tags=("modality:text",), sort=1)
+        )
+        clock.pass_minutes(21)
+        ended = await end_expired(db, idle_ms=20 * MINUTES, now=clock())
+
+    assert (ended, [of.thread for of in await endings(db)]) == (1, ["b"])
+
+
+async def test_only_threads_with_recent_turns_are_remembered_for_the_close(db: Database) -> None:
+    clock = Time()
+    async with quiet(db, clock) as runtime:
+        await runtime.run_turn("old", "Hi")
+        clock.pass_minutes(30)
+        await runtime.run_turn("new", "Hi")
+
+        assert list(runtime._touched) == ["new"]

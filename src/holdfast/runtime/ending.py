@@ -6,11 +6,12 @@ behind commits together with the job's own end. So nothing is lost, and nothing 
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.errors import ClaimLost, HoldfastError, NotThere, RevisionConflict
+from holdfast.core.errors import ClaimLost, HoldfastError, NotThere, RevisionConflict, StoreDamaged
 from holdfast.core.values import Enqueue, Finish, Job, Put, Record, RecordQuery, Write
 from holdfast.runtime.episodes import (
     ACTIVE_ROW,
@@ -20,7 +21,6 @@ from holdfast.runtime.episodes import (
     Episode,
     active_episode,
     episode,
-    episode_of,
     moved,
     row_of,
 )
@@ -114,8 +114,11 @@ async def end_expired(db: Database, *, idle_ms: int, now: int) -> int:
     query = RecordQuery(kind=ACTIVE_ROW, tags=(f"modality:{TEXT}",), until=now - idle_ms, limit=PAGE)
     while found := await db.records.find(query):
         for record in found:
-            thread = episode_of(record).thread
-            done = await request_end(db, thread, by="timeout", now=now, untouched_since=now - idle_ms)
+            try:
+                done = await request_end(db, record.id, by="timeout", now=now, untouched_since=now - idle_ms)
+            except StoreDamaged as error:
+                log.warning("An episode cannot be ended: %s", error)  # it must not keep the others waiting
+                continue
             ended += done is not None
         if len(found) < PAGE:
             break
@@ -145,7 +148,8 @@ async def _worked(db: Database, job: Job, finalize: Finalize) -> bool:
     except Exception as error:  # noqa: BLE001  # whatever went wrong is kept with the job, which is tried again
         problem = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
         log.warning("The end of %s is tried again: %s", job.body, problem)
-        await db.jobs.fail(job, problem)
+        with suppress(ClaimLost):  # then somebody else is at it already
+            await db.jobs.fail(job, problem)
         return False
     return True
 

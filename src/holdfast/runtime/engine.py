@@ -99,7 +99,7 @@ class Runtime(Generic[Shape, Output]):
         self._db = db
         self._tasks: dict[str, set[asyncio.Task[Done[Any]]]] = {}
         self._queues: dict[str, asyncio.Task[None]] = {}
-        self._touched: dict[str, Database] = {}
+        self._touched: dict[str, tuple[Database, int]] = {}
         self._close_seconds = close_seconds if finalize_active_sessions_on_close else None
         self._compaction = compaction or Compaction()
         answer = respond(instructions=instructions, tools=tools, compaction=compaction)
@@ -284,13 +284,22 @@ class Runtime(Generic[Shape, Output]):
         return await episode(db, requested.id)
 
     async def _begun(self, db: Database, asked: Asked, emit: Emit, leave: Drop | None = None) -> Done[Any]:
-        self._touched[asked.thread] = db
+        self._touch(db, asked.thread)
         started = await start(db, asked, self._settings, leave)
         if isinstance(started, Done):
             return started
         if isinstance(started, Interrupted):
             return await self._taken_up(db, asked, started, emit)
         return await drive(started, self._settings, emit)
+
+    def _touch(self, db: Database, thread: str) -> None:
+        """Remember which threads had turns here lately; those idle for longer are ended by the sweep."""
+        now = self._settings.clock()
+        self._touched.pop(thread, None)
+        self._touched[thread] = (db, now)
+        idle = now - int(self._settings.idle_seconds * 1000)
+        while (oldest := next(iter(self._touched.items())))[1][1] < idle:
+            del self._touched[oldest[0]]
 
     async def _taken_up(self, db: Database, asked: Asked, broken: Interrupted, emit: Emit) -> Done[Any]:
         """Go on with a turn that was begun before; if the thread has gone on without it, that is its end."""

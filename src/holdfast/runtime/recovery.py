@@ -1,11 +1,12 @@
 """Runs whose process died: found by their lease, closed as interrupted, so that nothing waits for them."""
 
+import logging
 from collections.abc import AsyncIterator
 
 import msgspec
 
 from holdfast.core import making
-from holdfast.core.errors import NotThere, RevisionConflict, VersionConflict
+from holdfast.core.errors import NotThere, RevisionConflict, StoreDamaged, VersionConflict
 from holdfast.core.values import AppendTo, Changeset, Exact, Put, Record, RecordQuery, Write
 from holdfast.runtime.beginning import spent, standing
 from holdfast.runtime.draft import RUN
@@ -16,6 +17,7 @@ from holdfast.runtime.starting import is_over
 from holdfast.runtime.suspension import doubtful
 from holdfast.threads.database import Database
 
+log = logging.getLogger("holdfast")
 PAGE = 100
 LOST = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
 
@@ -28,12 +30,14 @@ async def recover(db: Database, settings: Settings) -> list[Run]:
     """
     closed: list[Run] = []
     async for record in _running(db):
-        run = run_of(record)
-        if is_over(run, settings.clock()):
-            try:
+        try:
+            run = run_of(record)
+            if is_over(run, settings.clock()):
                 closed.append(await _closed(db, run, record, settings.clock()))
-            except (VersionConflict, RevisionConflict):
-                continue  # somebody else is at it, or the run is alive after all
+        except (VersionConflict, RevisionConflict):
+            continue  # somebody else is at it, or the run is alive after all
+        except StoreDamaged as error:
+            log.warning("A run cannot be closed: %s", error)  # it must not keep the others waiting
     return closed
 
 

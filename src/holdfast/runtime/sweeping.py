@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from holdfast.core.errors import StoreFailed
+from holdfast.core.errors import HoldfastError
 from holdfast.core.values import RecordQuery
 from holdfast.runtime import queueing
 from holdfast.runtime.ending import end_expired, request_end, work
@@ -46,7 +46,7 @@ class Sweeper:
         while not self._ended:  # a driver may swallow the cancellation, so that it shows only here
             try:
                 await self.once()
-            except StoreFailed as error:
+            except HoldfastError as error:  # whatever one of them met, the next look around comes
                 log.warning("The sweep is tried again in %s s: %s", self._seconds, error)
             if not self._ended:
                 await asyncio.sleep(self._seconds)
@@ -63,15 +63,15 @@ class Sweeper:
         await work(self._db, settings.finalize)
 
 
-async def end_all(threads: Mapping[str, Database], settings: Settings, seconds: float) -> None:
+async def end_all(threads: Mapping[str, tuple[Database, int]], settings: Settings, seconds: float) -> None:
     """End the episodes of some threads, as far as it goes in the time; the queue keeps the rest."""
     try:
         async with asyncio.timeout(seconds):
-            for thread, db in threads.items():
+            for thread, (db, _) in threads.items():
                 await request_end(db, thread, by="shutdown", now=settings.clock())
-            for db in {id(db): db for db in threads.values()}.values():
+            for db in {id(db): db for db, _ in threads.values()}.values():
                 await work(db, settings.finalize)
     except TimeoutError:
         log.warning("Not every episode was ended in %s s; what is left is ended later.", seconds)
-    except StoreFailed as error:
+    except HoldfastError as error:
         log.warning("Episodes are left open until somebody can end them: %s", error)
