@@ -286,3 +286,35 @@ async def test_only_threads_with_recent_turns_are_remembered_for_the_close(db: D
         await runtime.run_turn("new", "Hi")
 
         assert list(runtime._touched) == ["new"]
+
+
+async def test_ending_a_session_does_not_wait_for_other_episodes(db: Database) -> None:
+    async def only_a(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+        assert of.thread == "a", "another episode's end was waited for"
+        return Left(episode=of)
+
+    async with Runtime(
+        db, stages=[notice], finalize=only_a, sweep_seconds=3600, finalize_active_sessions_on_close=False
+    ) as runtime:
+        await runtime.run_turn("b", "Hi")
+        await runtime.run_turn("a", "Hi")
+        await request_end(db, "b", by="api", now=1)
+        ended = await runtime.end_session("a")
+
+    assert ended is not None
+    assert sorted((of.thread, of.status) for of in await endings(db)) == [("a", "ended"), ("b", "ending")]
+
+
+async def test_a_session_whose_end_fails_is_ended_later(db: Database) -> None:
+    async def broken(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+        raise RuntimeError("the model is down")
+
+    async with Runtime(
+        db, stages=[notice], finalize=broken, sweep_seconds=3600, finalize_active_sessions_on_close=False
+    ) as runtime:
+        await runtime.run_turn("a", "Hi")
+        ended = await runtime.end_session("a")
+
+    (job,) = await db.jobs.list()
+    assert ended is not None
+    assert (ended.status, job.status, job.attempts) == ("ending", "waiting", 1)

@@ -5,6 +5,7 @@ behind commits together with the job's own end. So nothing is lost, and nothing 
 """
 
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
@@ -12,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core.errors import ClaimLost, HoldfastError, NotThere, RevisionConflict, StoreDamaged
+from holdfast.core.jobs import claimed
 from holdfast.core.values import Enqueue, Finish, Job, Put, Record, RecordQuery, Write
 from holdfast.runtime.episodes import (
     ACTIVE_ROW,
@@ -59,10 +61,12 @@ async def request_end(
     now: int,
     feedback: str | None = None,
     untouched_since: int | None = None,
+    token: str | None = None,
 ) -> Episode | None:
     """End the episode that a thread is in; None if there is none, or if it was touched meanwhile.
 
-    What a person thought of it is recorded with it, once. The next turn starts a new episode.
+    What a person thought of it is recorded with it, once. The next turn starts a new episode. With a token
+    the job that does the rest is claimed from the start, by whoever has it.
     """
     while True:
         before = await active_episode(db, thread)
@@ -77,13 +81,33 @@ async def request_end(
             last=await _version(db, thread),
         )
         owner = before.user
-        job = Job(id=f"end {before.id}", kind=JOB, key=before.id, owner=owner, body={"episode": before.id})
+        job = _job(after, now, token)
         writes = [*moved(before, after, owner), Enqueue(job=job), *_felt(after, by, now)]
         try:
             await db.commit(writes)
         except RevisionConflict:
             continue  # a turn has just touched it, or somebody else has just ended it
         return after
+
+
+def _job(of: Episode, now: int, token: str | None) -> Job:
+    job = Job(id=f"end {of.id}", kind=JOB, key=of.id, owner=of.user, body={"episode": of.id})
+    return job if token is None else claimed(job, token, now + LEASE_MS)
+
+
+async def end_now(
+    db: Database, thread: str, finalize: Finalize, *, by: str, now: int, feedback: str | None = None
+) -> Episode | None:
+    """End the episode that a thread is in and do what is left to do, and no other episode's; None if none.
+
+    If that fails, the episode is still ``ending``, and its job is tried again like any other.
+    """
+    token = secrets.token_hex(16)
+    requested = await request_end(db, thread, by=by, now=now, feedback=feedback, token=token)
+    if requested is None:
+        return None
+    await _worked(db, _job(requested, now, token), finalize)
+    return await episode(db, requested.id)
 
 
 async def _version(db: Database, thread: str) -> int | None:
@@ -129,8 +153,8 @@ async def end_expired(db: Database, *, idle_ms: int, now: int) -> int:
 async def work(db: Database, finalize: Finalize) -> int:
     """Do the jobs of ended episodes that are due; how many were finished."""
     finished = 0
-    while claimed := await db.jobs.claim([JOB], limit=1, lease_ms=LEASE_MS):
-        for job in claimed:
+    while jobs := await db.jobs.claim([JOB], limit=1, lease_ms=LEASE_MS):
+        for job in jobs:
             finished += await _worked(db, job, finalize)
     return finished
 

@@ -20,8 +20,8 @@ from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.declaring import schema_of
 from holdfast.runtime.draft import Draft
 from holdfast.runtime.driving import drive
-from holdfast.runtime.ending import Finalize, nothing_left, request_end, work
-from holdfast.runtime.episodes import Episode, episode
+from holdfast.runtime.ending import Finalize, end_now, nothing_left
+from holdfast.runtime.episodes import Episode
 from holdfast.runtime.events import Event, Mark, events_of
 from holdfast.runtime.inputs import Given, checked_inputs, user_item
 from holdfast.runtime.loop import Stage, respond
@@ -276,12 +276,8 @@ class Runtime(Generic[Shape, Output]):
         whatever process: the status says whether it is ``ended`` or still ``ending``.
         """
         db, settings = self._scoped(user), self._settings
-        requested = await request_end(db, thread, by=by, now=settings.clock(), feedback=feedback)
-        if requested is None:
-            return None
         self._touched.pop(thread, None)
-        await work(db, settings.finalize)
-        return await episode(db, requested.id)
+        return await end_now(db, thread, settings.finalize, by=by, now=settings.clock(), feedback=feedback)
 
     async def _begun(self, db: Database, asked: Asked, emit: Emit, leave: Drop | None = None) -> Done[Any]:
         self._touch(db, asked.thread)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from holdfast.core.errors import HoldfastError
 from holdfast.core.values import RecordQuery
 from holdfast.runtime import queueing
-from holdfast.runtime.ending import end_expired, request_end, work
+from holdfast.runtime.ending import end_expired, end_now, work
 from holdfast.runtime.recovery import recover
 from holdfast.runtime.settings import Settings
 from holdfast.threads.database import Database
@@ -68,9 +68,7 @@ async def end_all(threads: Mapping[str, tuple[Database, int]], settings: Setting
     try:
         async with asyncio.timeout(seconds):
             for thread, (db, _) in threads.items():
-                await request_end(db, thread, by="shutdown", now=settings.clock())
-            for db in {id(db): db for db, _ in threads.values()}.values():
-                await work(db, settings.finalize)
+                await end_now(db, thread, settings.finalize, by="shutdown", now=settings.clock())
     except TimeoutError:
         log.warning("Not every episode was ended in %s s; what is left is ended later.", seconds)
     except HoldfastError as error:

@@ -88,7 +88,7 @@ def _stepped(number: int, step: Upgrade, state: Document) -> Document:
         return own_of(encode_checked(step(state), name)[1])
     except InvalidValue as error:
         raise StateInvalid(stage=name, field="", problem=str(error)) from error
-    except Exception as error:
+    except Exception as error:  # a step is not ours; its state is left as it was, and it is named
         problem = f"it raised {type(error).__name__}: {error}"
         raise StateInvalid(stage=name, field="", problem=problem) from error
 
