@@ -1,0 +1,1 @@
+"""The companion: a careful, supportive conversation partner, built on the runtime."""

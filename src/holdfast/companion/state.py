@@ -1,0 +1,94 @@
+"""The companion's state: every field with its type, how long it lives, and how it is folded."""
+
+from typing import Annotated, Any
+
+import holdfast as hf
+from holdfast.companion.values import (
+    Approach,
+    CrisisAssessment,
+    CrisisAudit,
+    LookupStatus,
+    Resource,
+    ResourceStatus,
+    Route,
+    Style,
+)
+from holdfast.runtime.schema import State, input, loaded, per_turn, whole_of
+
+
+class SessionMemory(State):
+    """What goes through a session: what it is about, and what is still open."""
+
+    summary: str = ""
+    active_concerns: list[str]
+    open_loops: list[str]
+    current_goal: str = ""
+
+
+class Profile(State):
+    """How the person wants to be answered, and whether what is remembered may be brought up."""
+
+    procedural_rules: list[str]
+    proactive_recall_enabled: bool = True
+
+
+class Progress(State):
+    """How far a thread has come."""
+
+    turn_count: int = 0
+
+
+class ExerciseState(State):
+    """The exercise under way, if there is one."""
+
+    exercise_type: str | None = None
+    exercise_step: int | None = None
+    exercise_therapeutic_approach: str | None = None
+
+
+class MemoryControl(State):
+    """A command about the memory: what this turn asks for, and what waits for a yes."""
+
+    action: Annotated[dict[str, Any], per_turn]
+    pending_action: dict[str, Any] | None = None
+
+
+class GroundedLookup(State):
+    """A question of fact, and whether it was answered from what was found."""
+
+    query: Annotated[str, per_turn] = ""
+    status: Annotated[LookupStatus, per_turn] = "not_attempted"
+
+
+class Companion(State):
+    """All that a stage reads and writes."""
+
+    message: Annotated[str, input]
+    channel: Annotated[str, input] = "test"
+    user_id: Annotated[str | None, input] = None
+    session_id: Annotated[str | None, input] = None
+    installed_skills: Annotated[tuple[str, ...], input] = ()
+
+    history: Annotated[hf.Log[hf.Message], hf.append]
+    transcript: Annotated[hf.Log[hf.Message], whole_of("history")]
+    session_memory: Annotated[SessionMemory, hf.merge]
+    session_progress: Annotated[Progress, hf.merge]
+    exercise_state: Annotated[ExerciseState, hf.merge]
+    memory_control: Annotated[MemoryControl, hf.merge]
+    diagnostics: Annotated[dict[str, Any], hf.merge]
+
+    working_memory: Annotated[list[Any], loaded]
+    procedural_profile: Annotated[Profile, hf.merge, loaded]
+
+    crisis: CrisisAssessment = CrisisAssessment()
+    crisis_audit: CrisisAudit = CrisisAudit()
+    route: Route = ""
+    response_text: str = ""
+    response_style: Style = ""
+    response_style_source: str = ""
+    therapeutic_approach: Approach | None = None
+    should_persist_memory: bool = False
+    grounded_lookup: Annotated[GroundedLookup, per_turn, hf.merge]
+    inferred_location: str = ""
+    found_resources: list[Resource]
+    resource_lookup_status: ResourceStatus = "not_attempted"

@@ -1,0 +1,136 @@
+"""What the companion takes and gives: the public face of a turn, and the names that it uses for itself."""
+
+import enum
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+Route: TypeAlias = Literal["", "crisis", "therapeutic", "memory_control", "grounded_lookup"]
+Style: TypeAlias = Literal[
+    "",
+    "supportive",
+    "reflective",
+    "clarifying",
+    "psychoeducation",
+    "technique",
+    "guided_exercise",
+    "closing",
+    "safety_check",
+    "crisis_response",
+    "memory_control",
+    "grounded_lookup",
+]
+Approach: TypeAlias = Literal[
+    "motivational_interviewing",
+    "cbt",
+    "act",
+    "dbt_skills",
+    "grief_support",
+    "interpersonal_therapy",
+    "pfa",
+    "none",
+]
+LookupStatus: TypeAlias = Literal["answered", "no_verified_answer", "not_attempted"]
+ResourceStatus: TypeAlias = Literal[
+    "found", "no_location", "location_refused", "no_verified_results", "not_attempted"
+]
+
+
+class Channel(enum.Enum):
+    """Where a message comes from."""
+
+    TEST = "test"
+    WEB = "web"
+    VOICE = "voice"
+    TERMINAL = "terminal"
+
+
+class Level(enum.IntEnum):
+    """How serious a message is."""
+
+    NONE = 0
+    UNCLEAR = 1
+    RISK = 2
+    IMMINENT = 3
+
+
+class CrisisAssessment(msgspec.Struct, frozen=True, kw_only=True):
+    """How serious a message is, how sure that is, and what must follow.
+
+    What must follow is decided by the level alone: see ``assessment``.
+    """
+
+    level: int = 0
+    confidence: float = 1.0
+    reason: str = ""
+    needs_crisis_response: bool = False
+    needs_clarification: bool = False
+
+
+def assessment(level: int, *, confidence: float = 1.0, reason: str = "") -> CrisisAssessment:
+    """An assessment whose consequences follow from its level, whoever judged it."""
+    held = min(max(level, Level.NONE), Level.IMMINENT)
+    return CrisisAssessment(
+        level=held,
+        confidence=min(max(confidence, 0.0), 1.0),
+        reason=reason,
+        needs_crisis_response=held >= Level.RISK,
+        needs_clarification=held == Level.UNCLEAR,
+    )
+
+
+class CrisisAudit(msgspec.Struct, frozen=True, kw_only=True):
+    """How an assessment came about."""
+
+    override_kind: str | None = None
+    classifier_path: str = ""
+    llm_failure_occurred: bool = False
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """A place where people answer."""
+
+    name: str
+    phone: str = ""
+    website: str = ""
+    region: str = ""
+
+
+class AgentInput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller says of a turn."""
+
+    message: str
+    channel: Channel = Channel.TEST
+    user_id: str | None = None
+    session_id: str | None = None
+    history: tuple[dict[str, Any], ...] = ()
+    working_memory: tuple[Any, ...] = ()
+    installed_skills: tuple[str, ...] = ()
+
+
+class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller gets of a turn."""
+
+    response_text: str = ""
+    response_type: str = ""
+    crisis: CrisisAssessment = CrisisAssessment()
+    response_style: Style = ""
+    response_style_type: str = ""
+    response_style_source: str = ""
+    therapeutic_approach: Approach | None = None
+    should_persist_memory: bool = False
+    diagnostics: dict[str, Any] = {}
+
+
+STAGE_LABELS: dict[str, str] = {
+    "load_memory": "Remembering",
+    "crisis_gate": "Listening closely",
+    "triage": "Understanding",
+    "crisis_response": "Answering with care",
+    "memory_control": "Looking at what is remembered",
+    "grounded_lookup": "Looking it up",
+    "guided_exercise": "Guiding the exercise",
+    "therapeutic_reply": "Thinking of an answer",
+    "finalize_turn": "Finishing",
+}
+"""What people read while a stage is at work."""
