@@ -24,6 +24,7 @@ from holdfast.threads.database import Database as AsyncDatabase
 from holdfast.threads.jobs import Jobs as AsyncJobs
 from holdfast.threads.log import Log as AsyncLog
 from holdfast.threads.records import Records as AsyncRecords
+from holdfast.threads.retention import Retention as AsyncRetention
 from holdfast.threads.thread import Thread as AsyncThread
 
 A = TypeVar("A")
@@ -162,6 +163,9 @@ class Jobs(_Front[AsyncJobs]):
     extend = _blocking(AsyncJobs.extend)
     finish = _blocking(AsyncJobs.finish)
     fail = _blocking(AsyncJobs.fail)
+    release = _blocking(AsyncJobs.release)
+    retry = _blocking(AsyncJobs.retry)
+    get = _blocking(AsyncJobs.get)
     list = _blocking(AsyncJobs.list)
 
 
@@ -186,6 +190,7 @@ class Thread(_Front[AsyncThread]):
     diff = _blocking(AsyncThread.diff)
     delete = _blocking(AsyncThread.delete)
     repair = _blocking(AsyncThread.repair)
+    erase = _blocking(AsyncThread.erase)
     verify = _blocking(AsyncThread.verify)
     changed = _blocking(AsyncThread.changed)
     watch = _stepping(AsyncThread.watch)
@@ -195,20 +200,41 @@ class Thread(_Front[AsyncThread]):
         return Thread(self._loop.run(self._behind.fork, id, at=at), self._loop)
 
 
+class Retention(_Front[AsyncRetention]):
+    """Holds, rules and receipts of one tenant, for its operators."""
+
+    hold = _blocking(AsyncRetention.hold)
+    release = _blocking(AsyncRetention.release)
+    holds = _blocking(AsyncRetention.holds)
+    receipts = _blocking(AsyncRetention.receipts)
+    settle = _blocking(AsyncRetention.settle)
+    rules = _blocking(AsyncRetention.rules)
+    add = _blocking(AsyncRetention.add)
+    drop = _blocking(AsyncRetention.drop)
+    apply = _blocking(AsyncRetention.apply)
+
+
 class Database(_Front[AsyncDatabase]):
     """Threads, records and jobs, as one tenant and user see them."""
 
     create = _making(AsyncDatabase.create, Thread)
     threads = _blocking(AsyncDatabase.threads)
     commit = _blocking(AsyncDatabase.commit)
+    committed = _blocking(AsyncDatabase.committed)
     search = _blocking(AsyncDatabase.search)
     index = _blocking(AsyncDatabase.index)
+    erase = _blocking(AsyncDatabase.erase)
     report = _blocking(AsyncDatabase.report)
 
     @property
     def tenant(self) -> str:
         """Whose threads these are."""
         return self._behind.tenant
+
+    @property
+    def user(self) -> str | None:
+        """On whose behalf it is used; None for all users of the tenant."""
+        return self._behind.user
 
     @property
     def records(self) -> Records:
@@ -219,6 +245,11 @@ class Database(_Front[AsyncDatabase]):
     def jobs(self) -> Jobs:
         """Work to be done later."""
         return Jobs(self._behind.jobs, self._loop)
+
+    @property
+    def retention(self) -> Retention:
+        """What must stay, what may go, and receipts of what went. For operators."""
+        return Retention(self._behind.retention, self._loop)
 
     def scope(self, *, tenant: str, user: str | None = None) -> "Database":
         """The same store for another tenant, or for one user of it."""

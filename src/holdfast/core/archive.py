@@ -1,8 +1,9 @@
 """The archive: threads as lines of JSON, the same for every store. Made and read here; moved elsewhere.
 
-A header, then for each thread an opening line, a line per changeset and a closing line, and a last line with
-the totals. Bodies that are canonical JSON stand as JSON, any others as base64. Nothing in it names a store,
-a tenant or the moment of writing, so the same threads always make the same archive.
+A header, then for each thread an opening line, a line per changeset and a closing line, then a line for each
+record if there are any, and a last line with the totals. Bodies that are canonical JSON stand as JSON, any
+others as base64. Nothing in it names a store, a tenant or the moment of writing, so the same threads always
+make the same archive.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +31,7 @@ from holdfast.core.rows import (
     ThreadRow,
 )
 from holdfast.core.stored import envelope_of, meta_of
-from holdfast.core.values import Counters
+from holdfast.core.values import Counters, Record
 
 FORMAT = 1
 Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
@@ -109,12 +110,25 @@ class Closing(_Line, frozen=True, kw_only=True, tag="end"):
     sha256: str
 
 
+class Beside(_Line, frozen=True, kw_only=True, tag="record"):
+    """A record beside the threads, and the checksum of it; its revision is its store's own."""
+
+    kind: str
+    id: str
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+    sort: int = 0
+    body: Raw
+    sha256: str
+
+
 class Total(_Line, frozen=True, kw_only=True, tag="total"):
     """The last line: how much the archive holds."""
 
     threads: Whole = 0
     changesets: Whole = 0
     items: Whole = 0
+    records: Whole = 0
 
 
 class Archived(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +141,7 @@ class Archived(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = msgspec.json.Decoder(Header | Opening | Step | Closing | Total)
+_decoder = msgspec.json.Decoder(Header | Opening | Step | Closing | Beside | Total)
 
 
 # Writing.
@@ -168,6 +182,24 @@ def step_of(change: ChangesetRow, items: Iterable[ItemRow], state: JSON | None) 
     )
 
 
+def beside_of(record: Record) -> Beside:
+    """The line of a record."""
+    return Beside(
+        kind=record.kind,
+        id=record.id,
+        owner=record.owner,
+        tags=record.tags,
+        sort=record.sort,
+        body=Raw(encode(record.body)),
+        sha256=_checksum(record),
+    )
+
+
+def _checksum(record: Record) -> str:
+    said = [record.kind, record.id, record.owner, list(record.tags), record.sort, record.body]
+    return sha256(encode(said)).hexdigest()
+
+
 def _entry_of(row: ItemRow) -> Entry:
     readable = row.body is not None and _is_canonical(row.body)
     return Entry(
@@ -198,17 +230,22 @@ def _is_canonical(data: bytes) -> bool:
 
 
 class Reader:
-    """Takes an archive line by line and gives back each thread once it is whole and checked."""
+    """Takes an archive line by line and gives back each thread once it is whole and checked, and records."""
 
     def __init__(self) -> None:
         self._number = 0
         self._begun = False
         self._ended = False
         self._thread: _Partial | None = None
-        self._count = [0, 0, 0]
+        self._count = [0, 0, 0, 0]
 
-    def take(self, line: bytes) -> Archived | None:
-        """The thread that ends with this line, if one does.
+    @property
+    def line(self) -> int:
+        """The number of the line that was taken last."""
+        return self._number
+
+    def take(self, line: bytes) -> Archived | Record | None:
+        """The thread that ends with this line, if one does, or the record that it is.
 
         Raises:
             ArchiveInvalid: The line does not belong where it stands.
@@ -233,7 +270,7 @@ class Reader:
             raise self._wrong("the archive ends here, before its last line; it was cut short")
         return self._total()
 
-    def _taken(self, data: bytes) -> Archived | None:
+    def _taken(self, data: bytes) -> Archived | Record | None:
         if not self._begun:
             self._begin(data)
             return None
@@ -248,6 +285,9 @@ class Reader:
                 thread, self._thread = self._thread, None
                 self._count[0] += 1
                 return thread.closed(line)
+            case Beside() as line if self._thread is None and not self._ended:
+                self._count[3] += 1
+                return self._checked(line)
             case Total() as line if self._thread is None and not self._ended:
                 self._end(line)
                 return None
@@ -255,6 +295,12 @@ class Reader:
                 raise self._wrong("the line does not belong there")
         self._thread.digest.update(data.rstrip(b"\n") + b"\n")
         return None
+
+    def _checked(self, line: Beside) -> Record:
+        record = _record_of(line)
+        if line.sha256 != _checksum(record):
+            raise self._wrong("the record was altered")
+        return record
 
     def _begin(self, data: bytes) -> None:
         try:
@@ -274,7 +320,8 @@ class Reader:
         self._ended = True
 
     def _total(self) -> Total:
-        return Total(threads=self._count[0], changesets=self._count[1], items=self._count[2])
+        threads, changesets, items, records = self._count
+        return Total(threads=threads, changesets=changesets, items=items, records=records)
 
     def _wrong(self, problem: str) -> ArchiveInvalid:
         return ArchiveInvalid(line=self._number, problem=problem)
@@ -346,6 +393,17 @@ def _row_of(line: Opening) -> ThreadRow:
         segments=tuple(Segment(None, a.upto, a.id, a.owner, a.created) for a in line.ancestors),
         title=line.title,
         labels=line.labels,
+    )
+
+
+def _record_of(line: Beside) -> Record:
+    return Record(
+        kind=line.kind,
+        id=line.id,
+        owner=line.owner,
+        tags=line.tags,
+        sort=line.sort,
+        body=decode(bytes(line.body)),
     )
 
 

@@ -13,6 +13,9 @@ JSON: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys. Checked when encoded."""
 
 ID_BYTES = 512
+RESERVED = "$"
+"""Tenants whose names begin like this are the server's own."""
+
 DEEPEST = 200
 """How deeply a value may be nested: far less than what the interpreter's stack allows a reader."""
 
@@ -135,6 +138,18 @@ def _text_problem(text: str) -> str | None:
     except UnicodeEncodeError:
         return "holds half of a surrogate pair"
     return None
+
+
+def check_tenant(tenant: object) -> str:
+    """The name of a tenant, if it is not one of the server's own.
+
+    Raises:
+        InvalidId: It cannot name anything, or is reserved.
+    """
+    name = check_id(tenant, "tenant")
+    if name.startswith(RESERVED):
+        raise InvalidId(what="tenant", problem=f"names that begin with {RESERVED} are the server's own")
+    return name
 
 
 def check_finite(value: object, path: str = "$") -> None:

@@ -11,7 +11,8 @@ HoldfastError
 │   ├── LogFull               no place left in a log
 │   ├── ArchiveInvalid        an archive that cannot be read
 │   ├── SchemaInvalid         a state class that makes no sense
-│   └── StateInvalid          a stage's delta that does not fit the schema
+│   ├── StateInvalid          a stage's delta that does not fit the schema
+│   └── ModeRefused           a mode that a thread cannot have here
 ├── NotThere
 │   ├── ThreadNotFound
 │   ├── VersionNotFound
@@ -27,7 +28,10 @@ HoldfastError
 │   ├── LeaseLost             the run was taken over by another
 │   ├── StateConflict         two changes that do not commute
 │   ├── DecisionRefused       a decision that cannot be taken
-│   └── RewindRefused         what should be taken back is not whole at the end
+│   ├── RewindRefused         what should be taken back is not whole at the end
+│   ├── StageGone             a run stopped at a stage that this runtime does not have
+│   ├── RequestPending        the first request with a key is still at work
+│   └── LegalHold             what should go is held by law
 ├── StoreFailed
 │   ├── StoreUnavailable      no connection; nothing was sent
 │   ├── OutcomeUnknown        the connection broke while a commit was under way
@@ -45,6 +49,12 @@ HoldfastError
 │   ├── DeadlineExceeded      a call or a turn took too long
 │   ├── ToolConflict          parallel tools wrote what does not commute
 │   └── GuardrailTripped      a guardrail refused input or output
+├── AccessRefused
+│   ├── Unauthenticated       no credentials, or none that hold
+│   ├── Forbidden             known, but not allowed to do this
+│   └── IssuerUnavailable     the issuer's keys could not be had
+├── UnsafeSettings            a server that must not start as it is set up
+├── RateLimited               more at once than the server allows
 ├── MissingExtra              an optional dependency is not installed
 └── UnknownUrl                a URL no store answers to
 """
@@ -197,6 +207,17 @@ class StateInvalid(InvalidInput):
     problem: str
     code: ClassVar[str] = "state_invalid"
     sentence: ClassVar[str] = "{stage} cannot write field {field!r}: {problem}."
+
+
+@dataclass(eq=False)
+class ModeRefused(InvalidInput):
+    """A mode cannot be had here: a request may step down to incognito, never up, and never out of it."""
+
+    asked: str
+    offered: str
+    problem: str
+    code: ClassVar[str] = "mode_refused"
+    sentence: ClassVar[str] = "Mode {asked!r} cannot be had where {offered!r} is offered: {problem}."
 
 
 @dataclass(eq=False)
@@ -379,6 +400,45 @@ class RewindRefused(Conflict):
     code: ClassVar[str] = "rewind_refused"
     sentence: ClassVar[str] = (
         "Thread {thread!r} is not rewound: {problem}. Nothing was changed; rewind to a version instead."
+    )
+
+
+@dataclass(eq=False)
+class StageGone(Conflict):
+    """A run stopped at a stage that this runtime does not have. Nothing was changed."""
+
+    thread: str
+    run: str
+    stage: str
+    code: ClassVar[str] = "stage_gone"
+    sentence: ClassVar[str] = (
+        "Run {run!r} of thread {thread!r} stopped at stage {stage!r}, which is not among the stages here. "
+        "Resume it where it is, or cancel the run and send the next message."
+    )
+
+
+@dataclass(eq=False)
+class RequestPending(Conflict):
+    """The first request with this key is still at work. Wait, and send it again with the same key."""
+
+    key: str
+    retry_after_ms: int
+    code: ClassVar[str] = "request_pending"
+    sentence: ClassVar[str] = (
+        "The first request with key {key!r} is still at work. Send it again in {retry_after_ms} ms."
+    )
+
+
+@dataclass(eq=False)
+class LegalHold(Conflict):
+    """What should be erased or deleted is on legal hold. Nothing was removed; release the hold first."""
+
+    what: str
+    name: str
+    reason: str
+    code: ClassVar[str] = "legal_hold"
+    sentence: ClassVar[str] = (
+        "The {what} {name!r} is on legal hold: {reason}. Nothing was removed. Release the hold first."
     )
 
 
@@ -566,6 +626,66 @@ class GuardrailTripped(RunFailed):
     problem: str
     code: ClassVar[str] = "guardrail_tripped"
     sentence: ClassVar[str] = "Guardrail {guardrail!r} refused the turn: {problem}."
+
+
+@dataclass(eq=False)
+class AccessRefused(HoldfastError):
+    """Whoever asks is not let in. Nothing was read or changed."""
+
+    code: ClassVar[str] = "access_refused"
+
+
+@dataclass(eq=False)
+class Unauthenticated(AccessRefused):
+    """No credentials came with the request, or none that hold. Sign in again, or send another key."""
+
+    problem: str
+    code: ClassVar[str] = "unauthenticated"
+    sentence: ClassVar[str] = "Who is asking? {problem}"
+
+
+@dataclass(eq=False)
+class Forbidden(AccessRefused):
+    """The credentials hold, but they do not reach this. Ask for the role or the scope that the sentence names."""
+
+    problem: str
+    code: ClassVar[str] = "forbidden"
+    sentence: ClassVar[str] = "{problem}"
+
+
+@dataclass(eq=False)
+class IssuerUnavailable(AccessRefused):
+    """The keys of the issuer of tokens could not be had, so no token can be checked. Try again a little later."""
+
+    issuer: str
+    problem: str
+    code: ClassVar[str] = "issuer_unavailable"
+    sentence: ClassVar[str] = "The keys of {issuer} could not be had: {problem}. Try again a little later."
+
+
+@dataclass(eq=False)
+class UnsafeSettings(HoldfastError):
+    """The server would not be safe as it is set up, so it does not start. Each problem says what to change."""
+
+    problems: list[str]
+    code: ClassVar[str] = "unsafe_settings"
+    sentence: ClassVar[str] = "The server does not start like this: {problems}"
+
+    def __str__(self) -> str:
+        return self.sentence.format(problems=" ".join(map(str, self.problems)))
+
+
+@dataclass(eq=False)
+class RateLimited(HoldfastError):
+    """More is asked for at once than the server allows. Wait, and try again."""
+
+    what: str
+    limit: int
+    retry_after_ms: int
+    code: ClassVar[str] = "rate_limited"
+    sentence: ClassVar[str] = (
+        "Too many {what}: at most {limit} are allowed. Nothing was changed; try again in {retry_after_ms} ms."
+    )
 
 
 @dataclass(eq=False)

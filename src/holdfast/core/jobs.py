@@ -31,6 +31,18 @@ def failed(job: Job, problem: str, now: int) -> Job:
     )
 
 
+def released(job: Job, now: int) -> Job:
+    """A job that nobody is at any more, as if it had not been tried."""
+    return msgspec.structs.replace(
+        job, status="waiting", token=None, until=0, due=now, attempts=max(job.attempts - 1, 0)
+    )
+
+
+def revived(job: Job, now: int) -> Job:
+    """A job that is due at once, with all of its attempts before it. What went wrong last stays with it."""
+    return msgspec.structs.replace(job, status="waiting", due=now, attempts=0)
+
+
 LOST = "Its worker ended without a word."
 
 

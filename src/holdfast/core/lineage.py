@@ -2,6 +2,7 @@
 
 from holdfast.core import chain
 from holdfast.core.errors import ThreadExists
+from holdfast.core.holding import free
 from holdfast.core.planning import Known, Plan, Setting, misplaced, new_thread, titled
 from holdfast.core.reading import check_version, reach, read_mark, read_state, read_thread, spans
 from holdfast.core.rows import (
@@ -74,9 +75,10 @@ def _moved(segment: Segment, key: Key) -> Segment:
 
 
 def plan_delete(id: str, expect: Expect) -> Asking[Plan]:
-    """The end of a thread, if it is where it is expected; forks of it stay whole."""
+    """The end of a thread, if it is where it is expected and not held; forks of it stay whole."""
     row = yield from read_thread(id)
     conflict = misplaced(row, expect)
     if conflict is not None:
         raise conflict
-    return Plan(effects=[DropThread(row=row)], results=[], known={id: None})
+    guards = yield from free(row)
+    return Plan(effects=[*guards, DropThread(row=row)], results=[], known={id: None})

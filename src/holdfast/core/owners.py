@@ -1,16 +1,19 @@
 """Whose something is: the owner of what is new, and what stands in the way unseen."""
 
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import Conflict, InvalidArgument, InvalidInput, StoreBusy, ThreadExists
 from holdfast.core.rows import AddThread, Effect, Restore, SaveRecord
-from holdfast.core.values import Job, Record, Scope
+from holdfast.core.values import MEMORY, Job, Record, Scope
 
 Owned = TypeVar("Owned", Record, Job)
+LONGEST = 400
 
 
 def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
@@ -30,6 +33,16 @@ def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
 def owned(scope: Scope, thing: Owned, what: str) -> Owned:
     """A record or a job with its owner filled in."""
     return msgspec.structs.replace(thing, owner=owner_for(scope, thing.owner, what))
+
+
+def memory_thread(owner: str, *, of_thread: bool = False) -> str:
+    """The id of the thread that holds what is known of a user, or of a thread without one.
+
+    No user and no thread share one, whatever letters are in their ids.
+    """
+    mark = "@" if of_thread else ""
+    name = quote(owner, safe="").replace("~", "%7E")
+    return f"{MEMORY}{mark}{name if len(name) <= LONGEST else '~' + sha256(owner.encode()).hexdigest()}"
 
 
 def obstacle(effects: Iterable[Effect]) -> Conflict | InvalidInput | StoreBusy:

@@ -13,6 +13,7 @@ from holdfast.core import chain, places
 from holdfast.core.encoding import encode
 from holdfast.core.errors import (
     ClaimLost,
+    Forbidden,
     HoldfastError,
     InvalidArgument,
     KeyReused,
@@ -21,6 +22,7 @@ from holdfast.core.errors import (
     ThreadNotFound,
     VersionConflict,
 )
+from holdfast.core.holding import HOLD
 from holdfast.core.jobs import is_lost, tried
 from holdfast.core.ops import Document, apply
 from holdfast.core.owners import owned, owner_for
@@ -54,6 +56,7 @@ from holdfast.core.standing import runs_of, stand
 from holdfast.core.stored import Content, Meta, Prepared, envelope, fingerprint
 from holdfast.core.values import (
     ABOUT,
+    ERASED,
     Absent,
     AppendTo,
     Committed,
@@ -294,6 +297,9 @@ def _advance(
     outgrown = _weight(row, 0) > max(MIN_ANCHOR, row.counters.size)
     if state is None and (prepared.content is not None or outgrown):
         state = yield from read_state(row, row.version)
+    if state is not None and ERASED in state and prepared.said.patches and prepared.said.snapshot is None:
+        problem = f"What the state of {row.id!r} was at its fork has been erased. Give it one by a snapshot."
+        raise InvalidArgument(problem=problem)
     return settle(
         Known(row, state),
         written,
@@ -429,10 +435,9 @@ def titled(row: ThreadRow, state: Document) -> ThreadRow:
 
 def _record(write: Put | Drop | Require, setting: Setting, plan: Plan) -> Asking[None]:
     kind, id = (write.record.kind, write.record.id) if isinstance(write, Put) else (write.kind, write.id)
-    found = yield from ask(AskRecord(kind, id))
-    before = found.revision if found else 0
-    if write.expect is not None and write.expect != before:
-        raise RevisionConflict(kind=kind, id=id, expected=write.expect, actual=before)
+    if kind == HOLD and setting.scope.user is not None:
+        raise Forbidden(problem="A legal hold is made and released by operators, not by a user.")
+    before = yield from _revision(kind, id, write.expect, setting)
     if isinstance(write, Put):
         record = msgspec.structs.replace(owned(setting.scope, write.record, "record"), revision=before + 1)
         plan.effects.append(SaveRecord(record=record, before=before))
@@ -440,9 +445,20 @@ def _record(write: Put | Drop | Require, setting: Setting, plan: Plan) -> Asking
         return
     if isinstance(write, Require):
         plan.effects.append(CheckRecord(kind=kind, id=id, before=before))
-    elif found:
+    elif before:
         plan.effects.append(DropRecord(kind=kind, id=id, before=before))
     plan.results.append(None)
+
+
+def _revision(kind: str, id: str, expect: int | None, setting: Setting) -> Asking[int]:
+    """The revision that a record has. One that is expected is believed: its effect checks it anyway."""
+    if expect is not None and not setting.fresh:
+        return expect
+    found = yield from ask(AskRecord(kind, id))
+    before = found.revision if found else 0
+    if expect not in (None, before):
+        raise RevisionConflict(kind=kind, id=id, expected=expect or 0, actual=before)
+    return before
 
 
 def _finish(write: Finish, plan: Plan) -> Asking[None]:

@@ -22,6 +22,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
+class Scrubbed(msgspec.Struct, frozen=True, kw_only=True):
+    """How thoroughly a store has removed what was erased.
+
+    ``waiting`` says what still keeps traces and may let go of them later; ``beyond`` names places that the
+    store cannot reach.
+    """
+
+    waiting: tuple[str, ...] = ()
+    beyond: tuple[str, ...] = ()
+
+
 class Store(Protocol):
     """Threads, records and jobs on one medium.
 
@@ -56,6 +67,10 @@ class Store(Protocol):
 
     async def report(self) -> Report:
         """What the store says about its health."""
+        ...
+
+    async def scrub(self) -> Scrubbed:
+        """Leave no trace of rows that were removed, as far as the medium lets one."""
         ...
 
     async def close(self) -> None:

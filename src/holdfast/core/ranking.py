@@ -1,10 +1,11 @@
 """Which texts answer a query best: BM25 over a few candidates, and reciprocal ranks of several lists."""
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from holdfast.core.text import words
+from holdfast.core.text import stem, words
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -14,14 +15,24 @@ RECIPROCAL = 60
 
 
 def bm25(texts: Sequence[str], counts: Mapping[str, int], total: int) -> list[float]:
-    """How well each text answers a query of some words.
+    """How well each text answers a query of some words. The forms of a word count as that word.
 
     ``counts`` says in how many texts each word stands, ``total`` how many texts there are.
     """
-    weights = {word: _weight(count, max(total, count)) for word, count in counts.items()}
+    stems = {word: stem(word) for word in counts}
+    weights = {root: _weight(count, max(total, count)) for root, count in by_stem(counts).items()}
     said = [words(text) for text in texts]
     usual = sum(map(len, said)) / len(said) if said else 0.0
-    return [_score(found, weights, usual) for found in said]
+    return [_score(found, stems, weights, usual) for found in said]
+
+
+def by_stem(counts: Mapping[str, int]) -> dict[str, int]:
+    """In how many texts a word stands in any of its forms; at most, since two may stand in one."""
+    found: dict[str, int] = {}
+    for word, count in counts.items():
+        root = stem(word)
+        found[root] = found.get(root, 0) + count
+    return found
 
 
 def _weight(count: int, total: int) -> float:
@@ -29,9 +40,11 @@ def _weight(count: int, total: int) -> float:
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
-def _score(said: Sequence[str], weights: Mapping[str, float], usual: float) -> float:
+def _score(
+    said: Sequence[str], stems: Mapping[str, str], weights: Mapping[str, float], usual: float
+) -> float:
     length = 1 - LENGTH_WEIGHT + LENGTH_WEIGHT * len(said) / usual if usual else 1.0
-    times = {word: said.count(word) for word in weights.keys() & set(said)}
+    times = Counter([stems[word] for word in said if word in stems])
     return sum(
         weights[word] * count * (SATURATION + 1) / (count + SATURATION * length)
         for word, count in times.items()

@@ -26,7 +26,7 @@ from holdfast.core.rows import (
     ask,
 )
 from holdfast.core.stored import Run, changeset_of, content_of, envelope_of, item_of
-from holdfast.core.values import Broken, Changeset, Counters, Head, Item, ItemQuery, Parent, Window
+from holdfast.core.values import ERASED, Broken, Changeset, Counters, Head, Item, ItemQuery, Parent, Window
 
 BATCH = 256
 END_OF_LOG = 1 << 32
@@ -44,18 +44,25 @@ def read_head(thread: ThreadRow, at: int | None = None) -> Asking[Head]:
     """A thread at its newest version or at an earlier one."""
     version = check_version(thread, at)
     state = yield from read_state(thread, version)
-    hash, counters, updated = thread.hash, thread.counters, thread.updated
     if version < thread.version:
         hash, counters, updated = yield from read_mark(thread, version)
+        thread = msgspec.structs.replace(
+            thread, version=version, hash=hash, counters=counters, updated=updated
+        )
+    return head_of(thread, state)
+
+
+def head_of(thread: ThreadRow, state: Document) -> Head:
+    """A thread at the version that its row says, with its state then."""
     return Head(
         id=thread.id,
         owner=thread.owner,
-        version=version,
+        version=thread.version,
         state=state,
-        counters=counters,
-        hash=hash,
+        counters=thread.counters,
+        hash=thread.hash,
         created=thread.created,
-        updated=updated,
+        updated=thread.updated,
         parent=parent_of(thread),
     )
 
@@ -140,10 +147,14 @@ def _fold_span(state: Document, key: Key, after: int, upto: int) -> Asking[Docum
 
 
 def fold(state: Document, row: ChangesetRow) -> Document:
-    """The state after one more changeset."""
+    """The state after one more changeset; after an erased one it is not known until it is replaced."""
+    if row.erased is not None:
+        return {ERASED: True}
     if row.content is None:
         return state
     said = content_of(row)
+    if ERASED in state and said.snapshot is None:
+        return state
     return apply(state if said.snapshot is None else said.snapshot, said.patches)
 
 

@@ -246,6 +246,26 @@ class AskCounts(Ask[list[int]], frozen=True):
     log: str | None = None
 
 
+class AskRecordsOf(Ask[list[Record]], frozen=True):
+    """Records of every kind that belong to an owner, but for some kinds; by kind and id."""
+
+    owner: str
+    without: tuple[str, ...]
+    limit: int
+
+
+class AskRecordsAbout(Ask[list[Record]], frozen=True):
+    """Records of every kind that have one of these names as their id or as a tag."""
+
+    names: tuple[str, ...]
+
+
+class AskSizes(Ask[dict[str, int]], frozen=True):
+    """How many rows there are under a key: changesets, items, states, keys, index entries."""
+
+    key: Key
+
+
 Asking: TypeAlias = Generator[Ask[Any], Any, T]
 
 
@@ -332,9 +352,27 @@ class CopyLineage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DropThread(msgspec.Struct, frozen=True, kw_only=True):
-    """Hide a thread and free its id; remove its rows unless a fork still stands on them."""
+    """Hide a thread and free its id; remove its rows unless a fork still stands on them.
+
+    ``anyway``: even if it has moved on since.
+    """
 
     row: ThreadRow
+    anyway: bool = False
+
+
+class EraseParts(msgspec.Struct, frozen=True, kw_only=True):
+    """Take away what rows under a key say, and leave their commitments.
+
+    ``items`` are given by log, place and commitment, ``contents`` by version and commitment; ``states`` is
+    the version up to which cached states go too. What the search index and idempotency keys know of them goes
+    as well.
+    """
+
+    key: Key
+    items: tuple[tuple[str, int, bytes], ...] = ()
+    contents: tuple[tuple[int, bytes], ...] = ()
+    states: int = 0
 
 
 class SaveRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -367,10 +405,10 @@ class AddJob(msgspec.Struct, frozen=True):
 
 
 class EndJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete a job held by this claim."""
+    """Delete a job held by this claim (None: that nobody holds)."""
 
     id: str
-    token: str
+    token: str | None
 
 
 class MoveJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -403,6 +441,7 @@ Effect: TypeAlias = (
     | Restore
     | CopyLineage
     | DropThread
+    | EraseParts
     | SaveRecord
     | DropRecord
     | CheckRecord

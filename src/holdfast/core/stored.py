@@ -240,10 +240,10 @@ def meta_of(row: ItemRow) -> Meta:
 
 def item_of(row: ItemRow) -> Item | Broken:
     """The item behind a row, or what is wrong with it."""
+    if row.body is None:
+        return Broken(log=row.log, place=row.place, version=row.version, problem="it was erased", erased=True)
     try:
         meta = _decode_meta(row.meta)
-        if row.body is None:
-            raise InvalidValue(path="body", problem="it was erased")
         body = _decode_body(row.body) if meta.codec == "json" else row.body
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, HoldfastError) as error:
         return Broken(log=row.log, place=row.place, version=row.version, problem=str(error))

@@ -1,6 +1,6 @@
 """The nouns: threads, items, changesets, records and jobs as the caller sees them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -12,6 +12,12 @@ DEFAULT_TENANT: Final = "default"
 HISTORY: Final = "history"
 ABOUT: Final = "$thread"
 """The key of the state under which a thread keeps its title, labels and schema version."""
+ERASED: Final = "$erased"
+"""The only key of a state that is not known any more, since a part of what led to it was erased."""
+MEMORY: Final = "memory/"
+"""How the ids of the threads begin that hold what is remembered."""
+RESERVED: Final = (MEMORY, "holdfast/")
+"""How the ids of Holdfast's own threads begin. They are listed only on request."""
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,12 +76,13 @@ class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored entry that cannot be read. It hides nothing else."""
+    """A stored entry that cannot be read, or was ``erased``. It hides nothing else."""
 
     log: str
     place: int
     version: int
     problem: str
+    erased: bool = False
 
 
 class Window(Sequence[Item]):
@@ -313,6 +320,13 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
 
 Write: TypeAlias = AppendTo | Put | Drop | Require | Enqueue | Finish
 Result: TypeAlias = Committed | Record | Job | None
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """What writes came to: a result for each, and the heads of threads that are known from it."""
+
+    results: list[Result]
+    heads: Mapping[str, Head]
 
 
 class ItemQuery(msgspec.Struct, frozen=True, kw_only=True):

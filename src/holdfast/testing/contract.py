@@ -17,6 +17,7 @@ from holdfast.testing.contracts.appends import AppendContract
 from holdfast.testing.contracts.bad_input import BadInputContract
 from holdfast.testing.contracts.chain import ChainContract
 from holdfast.testing.contracts.compaction import CompactionContract
+from holdfast.testing.contracts.erasing import ErasingContract, HoldContract, RetentionContract
 from holdfast.testing.contracts.failures import FailureContract
 from holdfast.testing.contracts.forks import ForkContract
 from holdfast.testing.contracts.items import BrokenContract, TakingContract, WindowContract
@@ -25,6 +26,7 @@ from holdfast.testing.contracts.keys import IdempotencyContract
 from holdfast.testing.contracts.machines import MachineContract
 from holdfast.testing.contracts.ops import OpsContract
 from holdfast.testing.contracts.pairing import PairingContract
+from holdfast.testing.contracts.part_erasing import PartErasingContract
 from holdfast.testing.contracts.records import CommitContract, RecordsContract
 from holdfast.testing.contracts.scopes import ListContract, ScopeContract
 from holdfast.testing.contracts.search import SearchContract
@@ -53,6 +55,10 @@ class StoreContract(
     ListContract,
     BadInputContract,
     ChainContract,
+    ErasingContract,
+    PartErasingContract,
+    HoldContract,
+    RetentionContract,
     WatchContract,
     SharingContract,
     MachineContract,

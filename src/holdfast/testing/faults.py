@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 
 from holdfast.core.errors import OutcomeUnknown, StoreUnavailable
 from holdfast.core.planning import Plan, Setting
-from holdfast.core.ports import Report, Store
+from holdfast.core.ports import Report, Scrubbed, Store
 from holdfast.core.rows import Asking
 from holdfast.core.values import Job, Limits, Scope
 
@@ -57,6 +57,10 @@ class FailingStore:
     async def report(self) -> Report:
         """What the store says about its health."""
         return await self._store.report()
+
+    async def scrub(self) -> Scrubbed:
+        """Leave no trace of rows that were removed."""
+        return await self._store.scrub()
 
     async def close(self) -> None:
         """Close the store behind."""

@@ -1,4 +1,4 @@
-"""Moving threads out and in: an archive written line by line, and read back the same way."""
+"""Moving threads, and records beside them, out and in: an archive written and read line by line."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from hashlib import sha256
@@ -6,20 +6,40 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core import archive, chain, reading
-from holdfast.core.archive import Archived, Closing, Header, Total, line_of, opening_of, step_of
+from holdfast.core import archive, chain, planning, reading
+from holdfast.core.archive import (
+    Archived,
+    Closing,
+    Header,
+    Total,
+    beside_of,
+    line_of,
+    opening_of,
+    step_of,
+)
+from holdfast.core.checking import made_ready
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import (
     ArchiveInvalid,
     HoldfastError,
     InvalidInput,
+    RevisionConflict,
     StoreDamaged,
     ThreadExists,
 )
 from holdfast.core.ports import Store
 from holdfast.core.restoring import plan_restore
-from holdfast.core.rows import AskThreads, ChangesetRow, ItemRow, ThreadRow, Unreadable, ask
-from holdfast.core.values import Scope
+from holdfast.core.rows import (
+    AskRecords,
+    AskRecordsOf,
+    AskThreads,
+    ChangesetRow,
+    ItemRow,
+    ThreadRow,
+    Unreadable,
+    ask,
+)
+from holdfast.core.values import ERASED, Put, Record, RecordQuery, Scope
 
 BATCH = 64
 PAGE = 256
@@ -40,11 +60,12 @@ Told: TypeAlias = Callable[[Passed], None]
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import has done; ``total`` is what the archive held."""
+    """What an import has done; ``total`` is what the archive held, ``records`` how many of them are new."""
 
     threads: tuple[Passed, ...]
     skipped: tuple[str, ...]
     total: Total
+    records: int = 0
 
 
 def _nobody(passed: Passed) -> None:
@@ -52,9 +73,16 @@ def _nobody(passed: Passed) -> None:
 
 
 async def export_threads(
-    store: Store, scope: Scope, ids: Sequence[str] | None = None, *, told: Told = _nobody
+    store: Store,
+    scope: Scope,
+    ids: Sequence[str] | None = None,
+    *,
+    kinds: Sequence[str] = (),
+    told: Told = _nobody,
 ) -> AsyncIterator[bytes]:
     """The lines of an archive of some threads, or of all: each as it stood when its turn came.
+
+    Records of some ``kinds`` go with them. With the scope of a user it is an archive of what is theirs.
 
     Raises:
         ThreadNotFound: One of the threads asked for is not there.
@@ -70,7 +98,19 @@ async def export_threads(
             items += born
             yield line
         threads, changesets = threads + 1, changesets + row.version
-    yield line_of(Total(threads=threads, changesets=changesets, items=items))
+    records = 0
+    async for record in _beside(store, scope, kinds):
+        yield line_of(beside_of(record))
+        records += 1
+    yield line_of(Total(threads=threads, changesets=changesets, items=items, records=records))
+
+
+async def kinds_of(store: Store, scope: Scope, owner: str, without: Sequence[str]) -> list[str]:
+    """The kinds of the records that belong to an owner, but for some."""
+    kinds: list[str] = []
+    while found := await store.read(scope, ask(AskRecordsOf(owner, (*without, *kinds), 1))):
+        kinds.append(found[0].kind)
+    return kinds
 
 
 async def _each(rows: Sequence[ThreadRow]) -> AsyncIterator[ThreadRow]:
@@ -86,6 +126,16 @@ async def _every(store: Store, scope: Scope) -> AsyncIterator[ThreadRow]:
                 raise StoreDamaged(store=f"Thread {row.id!r}", problem=row.problem)
             yield row
         before = (rows[-1].created, rows[-1].id)
+
+
+async def _beside(store: Store, scope: Scope, kinds: Sequence[str]) -> AsyncIterator[Record]:
+    """The records of some kinds, each kind in its own order."""
+    for kind in dict.fromkeys(kinds):
+        query = RecordQuery(kind=kind, limit=PAGE)
+        while found := await store.read(scope, ask(AskRecords(query))):
+            for record in found:
+                yield record
+            query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))
 
 
 async def _lines(store: Store, scope: Scope, row: ThreadRow, told: Told) -> AsyncIterator[tuple[bytes, int]]:
@@ -131,9 +181,10 @@ async def _state_after(store: Store, scope: Scope, row: ThreadRow, change: Chang
     if change.erased is None:
         return None
     try:
-        return await store.read(scope, reading.read_state(row, change.version))
+        state = await store.read(scope, reading.read_state(row, change.version))
     except HoldfastError:
         return None  # nothing leads there in the store either
+    return None if ERASED in state else state
 
 
 async def import_threads(
@@ -144,25 +195,44 @@ async def import_threads(
     skip_existing: bool = False,
     told: Told = _nobody,
 ) -> Imported:
-    """Take in the threads of an archive, each whole or not at all.
+    """Take in the threads of an archive, each whole or not at all, and the records beside them.
 
     Raises:
         ArchiveInvalid: A line is damaged, or the archive was cut short; threads before it were taken in.
         ThreadExists: A thread of that id is there already.
+        RevisionConflict: A record of that kind and id is there already.
     """
     reader = archive.Reader()
     done: list[Passed] = []
+    records = 0
     async for line in lines:
-        archived = reader.take(line)
-        if archived is not None:
-            done.append(await _taken_in(store, scope, archived, skip_existing=skip_existing))
-            told(done[-1])
+        match reader.take(line):
+            case Archived() as archived:
+                done.append(await _taken_in(store, scope, archived, skip_existing=skip_existing))
+                told(done[-1])
+            case Record() as record:
+                records += await _put(store, scope, record, reader.line, skip_existing=skip_existing)
     total = reader.finish()
     return Imported(
         threads=tuple(passed for passed in done if not passed.skipped),
         skipped=tuple(passed.thread for passed in done if passed.skipped),
         total=total,
+        records=records,
     )
+
+
+async def _put(store: Store, scope: Scope, record: Record, line: int, *, skip_existing: bool) -> bool:
+    """Write a record of an archive; whether it is new."""
+    try:
+        write = made_ready(Put(record=record, expect=0), store.limits)
+        await store.change(scope, lambda setting: planning.plan_commit([write], setting))
+    except RevisionConflict:
+        if not skip_existing:
+            raise
+        return False
+    except InvalidInput as error:
+        raise ArchiveInvalid(line=line, problem=str(error).rstrip(".")) from error
+    return True
 
 
 async def _taken_in(store: Store, scope: Scope, archived: Archived, *, skip_existing: bool) -> Passed:

@@ -6,14 +6,17 @@ from typing import Self
 
 from holdfast.core import lineage, planning
 from holdfast.core.checking import INTEGERS, all_ready, check_limit
-from holdfast.core.encoding import check_id
+from holdfast.core.encoding import check_id, check_tenant
+from holdfast.core.erasing import Receipt, subject_of
 from holdfast.core.errors import InvalidArgument, ThreadExists
 from holdfast.core.ports import Report, Store
-from holdfast.core.reading import parent_of
+from holdfast.core.reading import head_of, parent_of
 from holdfast.core.rows import Asking, AskThreads, ThreadRow, Unreadable, ask
-from holdfast.core.values import Found, Page, Result, Scope, Summary, Write
+from holdfast.core.values import RESERVED, Commit, Found, Page, Result, Scope, Summary, Write
+from holdfast.threads.erasing import Told, erase, nobody
 from holdfast.threads.jobs import Jobs
 from holdfast.threads.records import Records
+from holdfast.threads.retention import Retention
 from holdfast.threads.search import index_pending, search_words
 from holdfast.threads.thread import Thread
 
@@ -43,6 +46,11 @@ class Database:
         return self._scope.tenant
 
     @property
+    def user(self) -> str | None:
+        """On whose behalf it is used; None for all users of the tenant."""
+        return self._scope.user
+
+    @property
     def records(self) -> Records:
         """Small documents beside the threads."""
         return Records(self.store, self._scope)
@@ -52,9 +60,14 @@ class Database:
         """Work to be done later."""
         return Jobs(self.store, self._scope)
 
+    @property
+    def retention(self) -> Retention:
+        """What must stay, what may go, and receipts of what went. For operators."""
+        return Retention(self.store, self._scope)
+
     def scope(self, *, tenant: str, user: str | None = None) -> "Database":
-        """The same store for another tenant, or for one user of it."""
-        check_id(tenant, "tenant")
+        """The same store for another tenant, or for one user of it. Names that begin with $ are reserved."""
+        check_tenant(tenant)
         if user is not None:
             check_id(user, "user")
         return Database(self.store, Scope(tenant=tenant, user=user))
@@ -80,12 +93,15 @@ class Database:
             await thread.head()  # somebody else's thread of that id is not there for us
         return thread
 
-    async def threads(self, *, owner: str | None = None, limit: int = 50, after: str | None = None) -> Page:
+    async def threads(
+        self, *, owner: str | None = None, limit: int = 50, after: str | None = None, system: bool = False
+    ) -> Page:
         """Some threads, the newest first; ``after`` is the cursor that the page before ended with.
 
-        One that cannot be read is named in ``page.broken`` and hides no other.
+        One that cannot be read is named in ``page.broken`` and hides no other. Holdfast's own threads, which
+        hold what is remembered, are among them only if ``system`` is set.
         """
-        return await self.store.read(self._scope, _listed(owner, limit, after))
+        return await self.store.read(self._scope, _listed(owner, limit, after, system=system))
 
     async def commit(self, writes: Sequence[Write]) -> list[Result]:
         """Commit every write, or none, and give back what each came to.
@@ -95,9 +111,18 @@ class Database:
             RevisionConflict: A record is not where ``expect`` says.
             ClaimLost: A job to finish belongs to somebody else.
         """
+        return (await self.committed(writes)).results
+
+    async def committed(self, writes: Sequence[Write]) -> Commit:
+        """Commit every write, or none, and say also where the threads stand then, if that is known."""
         ready = all_ready(writes, self.store.limits)
         plan = await self.store.change(self._scope, lambda setting: planning.plan_commit(ready, setting))
-        return plan.results
+        heads = {
+            id: head_of(known.row, known.state)
+            for id, known in plan.known.items()
+            if known is not None and known.state is not None
+        }
+        return Commit(results=plan.results, heads=heads)
 
     async def search(
         self,
@@ -118,6 +143,24 @@ class Database:
         """Bring the search index up to date, so that a search has little to read besides."""
         return await index_pending(self.store, self._scope)
 
+    async def erase(
+        self,
+        *,
+        owner: str | None = None,
+        thread: str | None = None,
+        with_crisis_log: bool = False,
+        dry_run: bool = False,
+        told: Told = nobody,
+    ) -> Receipt:
+        """Erase all traces of an owner, or of a thread and its forks, and give a receipt; see ``retention``.
+
+        Raises:
+            LegalHold: A part of it is held; nothing was removed.
+            Forbidden: This database is used for one user.
+        """
+        subject = subject_of(owner, thread, with_crisis_log=with_crisis_log)
+        return await erase(self.store, self._scope, subject, dry_run=dry_run, told=told)
+
     async def report(self) -> Report:
         """What the store says about its health."""
         return await self.store.report()
@@ -128,16 +171,29 @@ class Database:
             await self.store.close()
 
 
-def _listed(owner: str | None, limit: int, after: str | None) -> Asking[Page]:
+def _listed(owner: str | None, limit: int, after: str | None, *, system: bool) -> Asking[Page]:
     if not check_limit(limit):
         return Page(threads=(), next=after)
-    rows = yield from ask(AskThreads(owner, _parse_cursor(after), check_limit(limit) + 1))
+    rows = yield from _some(owner, _parse_cursor(after), limit + 1, system=system)
     more = rows[limit - 1] if len(rows) > limit else None
     return Page(
         threads=tuple(_summary(row) for row in rows[:limit] if isinstance(row, ThreadRow)),
         next=f"{more.created}:{more.id}" if more else None,
         broken={row.id: row.problem for row in rows[:limit] if isinstance(row, Unreadable)},
     )
+
+
+def _some(
+    owner: str | None, before: tuple[int, str] | None, count: int, *, system: bool
+) -> Asking[list[ThreadRow | Unreadable]]:
+    """At least so many rows, if there are as many, without the threads that are not asked for."""
+    found: list[ThreadRow | Unreadable] = []
+    while True:
+        rows = yield from ask(AskThreads(owner, before, count))
+        found += [row for row in rows if system or not row.id.startswith(RESERVED)]
+        if len(found) >= count or len(rows) < count:
+            return found
+        before = (rows[-1].created, rows[-1].id)
 
 
 def _parse_cursor(cursor: str | None) -> tuple[int, str] | None:

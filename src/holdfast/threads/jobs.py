@@ -8,11 +8,14 @@ import msgspec
 from holdfast.core import jobs as rules
 from holdfast.core import planning
 from holdfast.core.checking import check_lease, check_limit, made_ready
-from holdfast.core.errors import ClaimLost
+from holdfast.core.errors import ClaimLost, InvalidArgument, RecordNotFound
 from holdfast.core.planning import Plan, Setting
 from holdfast.core.ports import Store
 from holdfast.core.rows import Asking, AskJob, AskJobs, MoveJob, ask
 from holdfast.core.values import Enqueue, Finish, Job, Scope
+
+MOST = 10_000
+"""How many jobs are looked through for one with the same key."""
 
 Move: TypeAlias = Callable[[Job, int], Job]
 """How a job changes at a time."""
@@ -63,6 +66,37 @@ class Jobs:
         """
         return await self._move(job, lambda found, now: rules.failed(found, problem, now))
 
+    async def release(self, job: Job) -> Job:
+        """Give a claimed job back untried, for somebody else to take at once.
+
+        Raises:
+            ClaimLost: The lease ran out and somebody else has it.
+        """
+        return await self._move(job, rules.released)
+
+    async def retry(self, id: str) -> Job:
+        """Let a job that waits or is dead be due at once, with all of its attempts before it.
+
+        Raises:
+            RecordNotFound: There is none of that id.
+            InvalidArgument: Somebody is at it, or another job with its key waits.
+        """
+        plan = await self._store.change(self._scope, lambda setting: _plan_retry(id, setting))
+        moved = plan.results[0]
+        assert isinstance(moved, Job)
+        return moved
+
+    async def get(self, id: str) -> Job:
+        """A job.
+
+        Raises:
+            RecordNotFound: There is none of that id; it may be done.
+        """
+        found: Job | None = await self._store.read(self._scope, ask(AskJob(id)))
+        if found is None:
+            raise RecordNotFound(kind="job", id=id)
+        return found
+
     async def list(self, *, status: str | None = None, limit: int = 100) -> list[Job]:
         """Jobs of a status, or all, by the time they are due."""
         return await self._store.read(self._scope, ask(AskJobs(status, check_limit(limit))))
@@ -80,3 +114,18 @@ def _plan_move(job: Job, change: Move, setting: Setting) -> Asking[Plan]:
         raise ClaimLost(job=job.id)
     moved = change(found, setting.now)
     return Plan(effects=[MoveJob(job=moved, token=job.token)], results=[moved], known={})
+
+
+def _plan_retry(id: str, setting: Setting) -> Asking[Plan]:
+    found = yield from ask(AskJob(id))
+    if found is None:
+        raise RecordNotFound(kind="job", id=id)
+    if found.status == "running":
+        raise InvalidArgument(problem=f"Job {id!r} is being done; there is nothing to retry yet.")
+    if found.status == "dead" and found.key is not None:
+        waiting = yield from ask(AskJobs("waiting", MOST))
+        running = yield from ask(AskJobs("running", MOST))
+        if any(other.key == found.key for other in (*waiting, *running)):
+            raise InvalidArgument(problem=f"Another job with the key of {id!r} waits or is being done.")
+    moved = rules.revived(found, setting.now)
+    return Plan(effects=[MoveJob(job=moved, token=None)], results=[moved], known={})

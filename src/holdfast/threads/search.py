@@ -1,10 +1,12 @@
 """Search by words: the index, brought up to date apart from appends, and the tail it does not hold yet."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from holdfast.core import ranking, reading
 from holdfast.core.checking import check_limit
-from holdfast.core.errors import StoreDamaged
+from holdfast.core.errors import StoreDamaged, StoreReadOnly
 from holdfast.core.planning import Plan
 from holdfast.core.ports import Store
 from holdfast.core.rows import (
@@ -21,7 +23,7 @@ from holdfast.core.rows import (
     ask,
 )
 from holdfast.core.stored import item_of
-from holdfast.core.text import text_of, words
+from holdfast.core.text import forms, stem, text_of, words
 from holdfast.core.values import Found, Item, Scope
 
 PENDING = 256
@@ -53,19 +55,27 @@ async def search_words(
     """Visible items that hold all of the words, or any of them, the best first.
 
     What the index does not hold yet is read as it is; if that is too much, the index comes first. A search
-    for any of the words compares texts by how rare the words are, so there the index always comes first.
+    for any of the words compares texts by how rare the words are, so there the index always comes first,
+    unless nothing can be written.
     """
     wanted = Query(words=tuple(dict.fromkeys(words(query))), owner=owner, thread=thread, log=log)
     if not wanted.words or not check_limit(limit):
         return []
     late = await store.read(scope, ask(AskPending(PENDING)))
-    if len(late) == PENDING:
-        await index_pending(store, scope)
-    elif any:
-        for row, upto in late:
-            if _is_asked_for(row, wanted):
-                await _index_all(store, scope, row, upto)
-    return await store.read(scope, (_search_any if any else _search)(wanted, check_limit(limit)))
+    is_whole = False
+    try:
+        if len(late) == PENDING:
+            await index_pending(store, scope)
+        elif any:
+            for row, upto in late:
+                if _is_asked_for(row, wanted):
+                    await _index_all(store, scope, row, upto)
+        is_whole = True
+    except StoreReadOnly:
+        pass  # then the tail is read as it is, however long
+    if any:
+        return await store.read(scope, _search_any(wanted, check_limit(limit), with_tail=not is_whole))
+    return await store.read(scope, _search(wanted, check_limit(limit)))
 
 
 def _is_asked_for(row: ThreadRow, wanted: Query) -> bool:
@@ -116,13 +126,17 @@ def _texts(items: list[ItemRow]) -> list[Text]:
     ]
 
 
-def _search_any(wanted: Query, limit: int) -> Asking[list[Found]]:
-    """Hits for any of the words: found by the rarest of them, ranked by all of them."""
-    numbers = yield from ask(
-        AskCounts(wanted.words, wanted.owner, CANDIDATES, thread=wanted.thread, log=wanted.log)
-    )
-    counts = dict(zip(wanted.words, numbers, strict=True))
-    hits = yield from _candidates(wanted, counts)
+def _search_any(wanted: Query, limit: int, *, with_tail: bool) -> Asking[list[Found]]:
+    """Hits for any of the words in any of their forms: found by the rarest of them, ranked by all of them."""
+    counts = yield from _counts(wanted)
+    hits = (yield from _candidates(wanted, counts)) if counts else []
+    if with_tail:
+        asked = [form for word in wanted.words for form in forms(word)]
+        tail = yield from _tail(wanted, lambda held: not held.isdisjoint(asked))
+        counts.update({word: max(counts.get(word, 0), 1) for word in asked})
+        hits += tail
+    if not hits:
+        return []
     total = yield from _size(wanted, counts)
     scores = ranking.bm25([hit.text for hit in hits], counts, total)
     ranked = sorted(zip(scores, hits, strict=True), key=lambda pair: (-pair[0], -pair[1].version))
@@ -135,13 +149,29 @@ def _search_any(wanted: Query, limit: int) -> Asking[list[Found]]:
     return found[:limit]
 
 
+def _counts(wanted: Query) -> Asking[dict[str, int]]:
+    """In how many texts each word stands, and its other forms; those of a common word would add nothing."""
+    counts = yield from _counted(wanted, wanted.words)
+    rare = [word for word in wanted.words if counts.get(word, 0) < CANDIDATES]
+    others = dict.fromkeys(form for word in rare for form in forms(word) if form not in wanted.words)
+    return counts | (yield from _counted(wanted, tuple(others)))
+
+
+def _counted(wanted: Query, words: tuple[str, ...]) -> Asking[dict[str, int]]:
+    if not words:
+        return {}
+    asked = AskCounts(words, wanted.owner, CANDIDATES, thread=wanted.thread, log=wanted.log)
+    numbers = yield from ask(asked)
+    return {word: number for word, number in zip(words, numbers, strict=True) if number}
+
+
 def _candidates(wanted: Query, counts: dict[str, int]) -> Asking[list[Found]]:
     """Texts with any of the rarer words. If all are common, those first that hold each of them."""
-    rare = tuple(ranking.chosen(counts, CANDIDATES))
-    if not rare:
-        return []
+    roots = ranking.by_stem(counts)
+    chosen = ranking.chosen(roots, CANDIDATES)
+    rare = tuple(word for root in chosen for word in counts if stem(word) == root)
     hits: list[Found] = []
-    if counts[rare[0]] >= CANDIDATES:
+    if roots[chosen[0]] >= CANDIDATES:
         hits = yield from ask(_newest(wanted, wanted.words, any=False))
     if len(hits) < CANDIDATES:
         hits += yield from ask(_newest(wanted, rare, any=True))
@@ -162,7 +192,7 @@ def _size(wanted: Query, counts: dict[str, int]) -> Asking[int]:
 
 
 def _search(wanted: Query, limit: int) -> Asking[list[Found]]:
-    tail = yield from _tail(wanted)
+    tail = yield from _tail(wanted, lambda held: held.issuperset(wanted.words))
     asked = limit * 2
     while True:  # the index holds ended items too, and they may be the best
         hits = yield from ask(
@@ -200,8 +230,8 @@ def _visible(row: ThreadRow, hit: Found) -> Asking[bool]:
     return not any(cut.version > hit.version for cut in cuts)
 
 
-def _tail(wanted: Query) -> Asking[list[Found]]:
-    """Hits in changesets that the index does not hold yet."""
+def _tail(wanted: Query, is_hit: Callable[[set[str]], bool]) -> Asking[list[Found]]:
+    """Hits in changesets that the index does not hold yet, by the words that a text holds."""
     found: list[Found] = []
     late = yield from ask(AskPending(PENDING))
     for row, indexed in late:
@@ -211,12 +241,9 @@ def _tail(wanted: Query) -> Asking[list[Found]]:
         while log := (yield from reading.read_log(row, after, None, BATCH)):
             after = log[-1][0].version
             for _, items in log:
-                found += [_hit(row, text) for text in _texts(items) if _holds(text, wanted)]
+                texts = [text for text in _texts(items) if wanted.log in (None, text.log)]
+                found += [_hit(row, text) for text in texts if is_hit(set(words(text.text)))]
     return found
-
-
-def _holds(text: Text, wanted: Query) -> bool:
-    return wanted.log in (None, text.log) and set(wanted.words) <= set(words(text.text))
 
 
 def _hit(row: ThreadRow, text: Text) -> Found:

@@ -3,8 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 
 from holdfast.core import lineage, planning, reading
+from holdfast.core.blanking import Parts
 from holdfast.core.checking import check_limit
 from holdfast.core.encoding import JSON, check_id
+from holdfast.core.erasing import Receipt
 from holdfast.core.items import repair
 from holdfast.core.ops import Document, Op, diff
 from holdfast.core.planning import Ready
@@ -24,6 +26,7 @@ from holdfast.core.values import (
     Scope,
     Window,
 )
+from holdfast.threads.erasing import erase_parts
 from holdfast.threads.log import Log
 from holdfast.threads.verify import Verdict, verify_thread
 
@@ -138,6 +141,28 @@ class Thread:
             VersionConflict: The thread is not where ``expect`` says; nothing was removed.
         """
         await self._store.change(self._scope, lambda setting: lineage.plan_delete(self.id, expect))
+
+    async def erase(
+        self,
+        items: Sequence[str] = (),
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        log: str = HISTORY,
+        state: bool = True,
+    ) -> Receipt:
+        """Erase items by their ids, or between two places, here and in all forks, and give a receipt.
+
+        With ``state``, which may hold the same words, all that led to the newest state goes too; the newest
+        state itself stays. To erase the whole thread, use ``db.erase(thread=…)``.
+
+        Raises:
+            RecordNotFound: There is no item of an id.
+            LegalHold: The thread is held; nothing was removed.
+            Forbidden: The database is used for one user.
+        """
+        parts = Parts(ids=tuple(items), log=log, after=after, before=before, state=state)
+        return await erase_parts(self._store, self._scope, self.id, parts)
 
     async def watch(self, *, after: int | None = None) -> AsyncIterator[Changeset]:
         """Changesets as they commit, from the one after a version on (or from now)."""

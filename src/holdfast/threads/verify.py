@@ -5,12 +5,13 @@ from bisect import bisect_left, bisect_right, insort
 import msgspec
 
 from holdfast.core import chain, places, reading
-from holdfast.core.encoding import encode
+from holdfast.core.blanking import ERASURES, Erasure, erasures_of, receipt_for
+from holdfast.core.encoding import decode, encode
 from holdfast.core.errors import HoldfastError, StoreDamaged
 from holdfast.core.ops import Document
 from holdfast.core.ports import Store
 from holdfast.core.rows import AskAnchor, Asking, AskItems, ChangesetRow, ItemRow, ThreadRow, ask
-from holdfast.core.stored import envelope_of, item_of
+from holdfast.core.stored import content_of, envelope_of, item_of
 from holdfast.core.values import Broken, ItemQuery, LogSize, Scope
 
 BATCH = 256
@@ -41,6 +42,8 @@ class _Walk(msgspec.Struct):
     visible: dict[str, list[int]] = msgspec.field(default_factory=dict)
     problems: list[str] = msgspec.field(default_factory=list)
     erased: list[str] = msgspec.field(default_factory=list)
+    gone: list[tuple[str, ItemRow | None, int]] = msgspec.field(default_factory=list)
+    erasures: list[Erasure] = msgspec.field(default_factory=list)
 
 
 async def verify_thread(store: Store, scope: Scope, id: str) -> Verdict:
@@ -72,7 +75,27 @@ async def _walked(store: Store, scope: Scope, row: ThreadRow, walk: _Walk) -> No
             break
         cached = await store.read(scope, _anchors(row, walk.version, rows[-1][0].version))
         _check(walk, row, rows, cached)
+    walk.erasures += await store.read(scope, _elsewhere(row)) if walk.gone else []
+    _check_erased(walk)
     await _check_head(store, scope, row, walk)
+
+
+def _check_erased(walk: _Walk) -> None:
+    """Whatever is gone must have been erased under a receipt that the thread was told of."""
+    for name, item, version in walk.gone:
+        receipt = receipt_for(item, version, walk.erasures)
+        walk.erased.append(name if receipt is None else f"{name} ({receipt})")
+        if receipt is None:
+            walk.problems.append(f"{name} was erased, and no receipt says so")
+
+
+def _elsewhere(row: ThreadRow) -> Asking[list[Erasure]]:
+    """What the ancestors of a thread were told after it was forked from them."""
+    found: list[ItemRow] = []
+    for key in {segment.key for segment in row.segments} - {row.key}:
+        last = reading.END_OF_LOG
+        found += yield from ask(AskItems(key, ERASURES, -1, last, last, last, backwards=False))
+    return erasures_of(found)
 
 
 def _check(
@@ -84,11 +107,14 @@ def _check(
     walk.version = rows[-1][0].version
     for change, items in rows:
         if change.erased is not None:
-            walk.erased.append(f"the content of version {change.version}")
+            walk.gone.append((f"the content of version {change.version}", None, change.version))
         for item in items:
             _check_item(walk, change, item)
+        walk.erasures += erasures_of(items)
         walk.state = _folded(walk, change)
         state = cached.get(change.version)
+        if walk.state is None and state is not None and not walk.problems:
+            walk.state = decode(state)
         if state is not None and walk.state is not None and state != encode(walk.state):
             walk.problems.append(f"the state cached at version {change.version} is not what the log folds to")
         if not walk.problems:
@@ -108,7 +134,7 @@ def _check_item(walk: _Walk, change: ChangesetRow, item: ItemRow) -> None:
     name = f"item {item.place} of {item.log!r}"
     entry = item_of(item)
     if item.erased is not None:
-        walk.erased.append(name)
+        walk.gone.append((name, item, item.version))
     elif isinstance(entry, Broken):
         walk.problems.append(f"{name} cannot be read: {entry.problem}")
     if item.time != change.time:
@@ -116,11 +142,13 @@ def _check_item(walk: _Walk, change: ChangesetRow, item: ItemRow) -> None:
 
 
 def _folded(walk: _Walk, change: ChangesetRow) -> Document | None:
-    """The state after a changeset; None once it can no longer be known."""
-    if walk.state is None or change.erased is not None:
+    """The state after a changeset; None while it cannot be known."""
+    if change.erased is not None:
         return None
     try:
-        return reading.fold(walk.state, change)
+        if walk.state is None and content_of(change).snapshot is None:
+            return None
+        return reading.fold(walk.state or {}, change)
     except (HoldfastError, *UNREADABLE) as error:
         walk.problems.append(f"version {change.version} cannot be replayed: {error}")
         return None

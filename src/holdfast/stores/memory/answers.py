@@ -21,6 +21,9 @@ from holdfast.core.rows import (
     AskPending,
     AskRecord,
     AskRecords,
+    AskRecordsAbout,
+    AskRecordsOf,
+    AskSizes,
     AskThread,
     AskThreads,
     AskWords,
@@ -127,6 +130,29 @@ def _records(tenant: Tenant, scope: Scope, question: AskRecords) -> list[Record]
     return found[: query.limit]
 
 
+def _records_of(tenant: Tenant, scope: Scope, question: AskRecordsOf) -> list[Record]:
+    records = [decode_record(tenant.records[at]) for at in sorted(tenant.records)]
+    mine = [r for r in records if r.owner == question.owner and scope.user in (None, r.owner)]
+    return [record for record in mine if record.kind not in question.without][: question.limit]
+
+
+def _records_about(tenant: Tenant, scope: Scope, question: AskRecordsAbout) -> list[Record]:
+    names = set(question.names)
+    records = [decode_record(data) for data in tenant.records.values()]
+    return [r for r in records if names & {r.id, *r.tags} and scope.user in (None, r.owner)]
+
+
+def _sizes(tenant: Tenant, scope: Scope, question: AskSizes) -> dict[str, int]:
+    rows = tenant.rows[question.key]
+    return {
+        "changesets": len(rows.changesets),
+        "items": len(rows.items),
+        "states": len(rows.anchors),
+        "keys": len(rows.keys),
+        "index entries": len(rows.texts),
+    }
+
+
 def _job(tenant: Tenant, scope: Scope, question: AskJob) -> Job | None:
     data = tenant.jobs.get(question.id)
     job = None if data is None else decode_job(data)
@@ -200,6 +226,9 @@ _answers: dict[type, Callable[[Tenant, Scope, Any], Any]] = {
     AskThreads: _threads,
     AskRecord: _record,
     AskRecords: _records,
+    AskRecordsOf: _records_of,
+    AskRecordsAbout: _records_about,
+    AskSizes: _sizes,
     AskJob: _job,
     AskJobs: _jobs,
     AskDue: _due,

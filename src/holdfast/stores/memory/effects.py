@@ -15,7 +15,9 @@ from holdfast.core.rows import (
     DropThread,
     Effect,
     EndJob,
+    EraseParts,
     Index,
+    KeyRow,
     MoveJob,
     Restore,
     SaveRecord,
@@ -79,7 +81,8 @@ def _check_advance(trial: _Trial, effect: Advance) -> None:
 
 
 def _check_drop(trial: _Trial, effect: DropThread) -> None:
-    if trial.hash(effect.row.key) != effect.row.hash:
+    hash = trial.hash(effect.row.key)
+    if not hash or not (effect.anyway or hash == effect.row.hash):
         raise Stale
 
 
@@ -109,6 +112,7 @@ _checks: dict[type, Callable[[_Trial, Any], None]] = {
     Advance: _check_advance,
     CopyLineage: _check_nothing,
     DropThread: _check_drop,
+    EraseParts: _check_nothing,
     SaveRecord: _check_record,
     DropRecord: _check_record,
     CheckRecord: _check_record,
@@ -151,6 +155,23 @@ def _drop_thread(tenant: Tenant, effect: DropThread) -> None:
             del tenant.rows[key]
 
 
+def _erase_parts(tenant: Tenant, effect: EraseParts) -> None:
+    rows = tenant.rows[effect.key]
+    gone = {(log, place): commitment for log, place, commitment in effect.items}
+    for at, commitment in gone.items():
+        rows.items[at] = msgspec.structs.replace(rows.items[at], body=None, salt=None, erased=commitment)
+    for version, commitment in effect.contents:
+        rows.changesets[version] = msgspec.structs.replace(
+            rows.changesets[version], content=None, salt=None, erased=commitment
+        )
+    touched = {rows.items[at].version for at in gone} | {version for version, _ in effect.contents}
+    rows.keys = {
+        name: KeyRow(row.version, b"") if row.version in touched else row for name, row in rows.keys.items()
+    }
+    rows.anchors = {version: state for version, state in rows.anchors.items() if version > effect.states}
+    rows.texts = [text for text in rows.texts if (text.log, text.place) not in gone]
+
+
 def _has_child(tenant: Tenant, key: int) -> bool:
     return any(rows.thread.parent_key == key for rows in tenant.rows.values())
 
@@ -191,6 +212,7 @@ _writes: dict[type, Callable[[Tenant, Any], None]] = {
     Advance: _advance,
     CopyLineage: _copy_lineage,
     DropThread: _drop_thread,
+    EraseParts: _erase_parts,
     SaveRecord: _save_record,
     DropRecord: _drop_record,
     CheckRecord: lambda tenant, effect: None,

@@ -8,7 +8,7 @@ from holdfast.core.errors import StoreClosed
 from holdfast.core.heads import Heads
 from holdfast.core.owners import obstacle
 from holdfast.core.planning import Plan, Setting, plan_claim
-from holdfast.core.ports import Report
+from holdfast.core.ports import Report, Scrubbed
 from holdfast.core.rows import (
     Asking,
     Effect,
@@ -87,6 +87,10 @@ class MemoryStore:
         """What the store says about its health."""
         threads = sum(len(tenant.ids) for tenant in self._tenants.values())
         return Report(store="memory", format=1, healthy=not self._closed, facts={"threads": threads})
+
+    async def scrub(self) -> Scrubbed:
+        """Leave no trace of rows that were removed: there is none."""
+        return Scrubbed()
 
     async def close(self) -> None:
         """Forget everything."""

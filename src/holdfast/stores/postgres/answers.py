@@ -24,6 +24,9 @@ from holdfast.core.rows import (
     AskPending,
     AskRecord,
     AskRecords,
+    AskRecordsAbout,
+    AskRecordsOf,
+    AskSizes,
     AskThread,
     AskThreads,
     AskWords,
@@ -41,6 +44,7 @@ from holdfast.stores.postgres.arrays import Texts
 Row: TypeAlias = tuple[Any, ...]
 Values: TypeAlias = tuple[Any, ...]
 
+SIZES = ("changesets", "items", "states", "keys", "index entries")
 LONGEST_WORD = 1024
 """A longer one is known by its hash: PostgreSQL takes no word beyond 2 kB."""
 
@@ -210,6 +214,10 @@ def _records(question: AskRecords) -> Values:
     return (query.kind, Texts(query.tags), query.owner, *bounds, query.newest, Int8(query.limit))
 
 
+def _records_of(question: AskRecordsOf) -> Values:
+    return (question.owner, Texts(question.without), Int8(question.limit))
+
+
 def _threads(question: AskThreads) -> Values:
     created, id = question.before or (None, None)
     return (question.owner, _big(created), id, Int8(question.limit))
@@ -243,6 +251,13 @@ _queries: dict[type, tuple[str, _Make, _Read]] = {
     AskRecord: ("record", lambda question: (question.kind, question.id), _one(_record)),
     AskJob: ("job", lambda question: (question.id,), _one(job_of)),
     AskRecords: ("records", _records, _many(_record)),
+    AskRecordsOf: ("records_of", _records_of, _many(_record)),
+    AskRecordsAbout: ("records_about", lambda question: (Texts(question.names),), _many(_record)),
+    AskSizes: (
+        "sizes",
+        lambda question: (question.key,),
+        _one(lambda row: dict(zip(SIZES, row, strict=True))),
+    ),
     AskJobs: ("jobs", lambda question: (question.status, Int8(question.limit)), _many(job_of)),
     AskThreads: ("threads", _threads, _many(_listed)),
     AskPending: ("pending", lambda question: (Int8(question.limit),), _late),

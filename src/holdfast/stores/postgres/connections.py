@@ -54,6 +54,17 @@ class Connections:
         except psycopg.Error as error:
             raise translation(error) from error
 
+    async def run(self, name: str) -> None:
+        """Run a command that answers with no rows and bears no transaction around it."""
+        try:
+            connection = await self._take()
+            try:
+                await connection.execute(QUERIES[name], prepare=False)
+            finally:
+                await self._give_back(connection)
+        except psycopg.Error as error:
+            raise translation(error) from error
+
     async def together(self, calls: Sequence[tuple[str, Values]]) -> None:
         """Make several calls in one transaction and one round trip.
 

@@ -18,6 +18,7 @@ from holdfast.core.rows import (
     DropThread,
     Effect,
     EndJob,
+    EraseParts,
     Index,
     ItemRow,
     MoveJob,
@@ -217,7 +218,24 @@ def _copy_lineage(effect: CopyLineage) -> _Calls:
 
 
 def _drop_thread(effect: DropThread) -> _Calls:
-    return [Call("drop_thread", (effect.row.key, effect.row.hash))]
+    return [Call("drop_thread", (effect.row.key, None if effect.anyway else effect.row.hash))]
+
+
+def _erase_parts(effect: EraseParts) -> _Calls:
+    return [
+        Call(
+            "erase_parts",
+            (
+                effect.key,
+                Texts([log for log, _, _ in effect.items]),
+                Integers([place for _, place, _ in effect.items]),
+                Blobs([commitment for _, _, commitment in effect.items]),
+                Integers([version for version, _ in effect.contents]),
+                Blobs([commitment for _, commitment in effect.contents]),
+                Int8(effect.states),
+            ),
+        )
+    ]
 
 
 # Records and jobs.
@@ -308,6 +326,7 @@ _makers: dict[type, Callable[[Any], _Calls]] = {
     Restore: _restore,
     CopyLineage: _copy_lineage,
     DropThread: _drop_thread,
+    EraseParts: _erase_parts,
     SaveRecord: _save_record,
     DropRecord: _drop_record,
     CheckRecord: _check_record,

@@ -47,6 +47,18 @@ FROM holdfast.records(
     %b::boolean, %b::bigint
 )
 
+-- name: records_of
+SELECT kind, id, body, owner, tags, sort, revision
+FROM holdfast.records_of(%b::text, %b::text, %b::text, %b::text[], %b::bigint)
+
+-- name: records_about
+SELECT kind, id, body, owner, tags, sort, revision
+FROM holdfast.records_about(%b::text, %b::text, %b::text[])
+
+-- name: sizes
+SELECT changesets, items, states, keys, texts
+FROM holdfast.sizes(%b::text, %b::text, %b::uuid)
+
 -- name: job
 SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
 FROM holdfast.job(%b::text, %b::text, %b::text)
@@ -128,6 +140,11 @@ SELECT holdfast.held(holdfast.drop_thread(
     %b::text, %b::text, %b::uuid, %b::bytea
 ), %b::boolean, 'drop_thread')
 
+-- name: erase_parts
+SELECT holdfast.held(holdfast.erase_parts(
+    %b::text, %b::text, %b::uuid, %b::text[], %b::bigint[], %b::bytea[], %b::bigint[], %b::bytea[], %b::bigint
+), %b::boolean, 'erase_parts')
+
 -- name: save_record
 SELECT holdfast.held(holdfast.save_record(
     %b::text, %b::text, %b::text, %b::text, %b::text, %b::text[], %b::bigint, %b::bigint, %b::bytea, %b::bigint
@@ -191,6 +208,30 @@ SELECT pg_advisory_xact_lock(hashtextextended('holdfast.migrate', 0))
 SELECT current_setting('server_version') AS server,
        (SELECT schema FROM holdfast.meta) AS schema,
        session_user::text AS role,
-       (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = session_user) AS bypasses,
+       EXISTS (
+           SELECT FROM pg_roles
+           WHERE (rolsuper OR rolbypassrls) AND pg_has_role(session_user, oid, 'MEMBER')
+       ) AS bypasses,
+       pg_has_role(session_user, 'holdfast_maintenance', 'MEMBER') AS sees_all,
        greatest(0, (SELECT reltuples FROM pg_class WHERE oid = 'holdfast.threads'::regclass))::bigint AS threads,
        pg_database_size(current_database()) AS bytes
+
+-- name: moment
+SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS moment,
+       pg_has_role(session_user, 'holdfast_owner', 'USAGE') AS may_vacuum
+
+-- What keeps removed rows alive: transactions, here or on a replica, that began before a moment.
+-- name: holding
+WITH past AS (
+    SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint - %b::bigint AS age
+)
+SELECT (SELECT count(*) FROM pg_stat_activity, past
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND age(backend_xmin) > past.age)
+     + (SELECT count(*) FROM pg_prepared_xacts, past
+        WHERE database = current_database() AND age(transaction) > past.age)
+     + (SELECT count(*) FROM pg_replication_slots, past WHERE age(xmin) > past.age) AS holding
+
+-- name: vacuum
+VACUUM holdfast.threads, holdfast.thread_ids, holdfast.listing, holdfast.forks, holdfast.changesets,
+    holdfast.items, holdfast.cuts, holdfast.anchors, holdfast.keys, holdfast.records, holdfast.record_tags,
+    holdfast.jobs, holdfast.pending, holdfast.texts

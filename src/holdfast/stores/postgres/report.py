@@ -7,7 +7,7 @@ from holdfast.stores.postgres.schema import NEWEST
 
 def report_of(store: str, row: Row, connections: int) -> Report:
     """The report behind the answer of the query ``about_server``."""
-    server, schema, role, bypasses, threads, size = row
+    server, schema, role, bypasses, sees_all, threads, size = row
     warning = (
         f"Role {role!r} can bypass row-level security. Holdfast's own calls are held to it all the same; "
         "connect as a member of holdfast_app, so that nothing else reads across tenants either."
@@ -21,6 +21,7 @@ def report_of(store: str, row: Row, connections: int) -> Report:
             "schema": schema,
             "role": role,
             "bypasses_row_security": bypasses,
+            "sees_every_tenant": sees_all,
             "threads_estimated": threads,
             "bytes": size,
             "connections": connections,

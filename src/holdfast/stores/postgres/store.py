@@ -21,7 +21,7 @@ from holdfast.core.heads import Heads
 from holdfast.core.jobs import LOST
 from holdfast.core.owners import obstacle
 from holdfast.core.planning import Plan, Setting
-from holdfast.core.ports import Report
+from holdfast.core.ports import Report, Scrubbed
 from holdfast.core.rows import Advance, Ask, Asking, AskThread, Effect, answered_later
 from holdfast.core.values import Job, Limits, Scope
 from holdfast.stores.chance import Chance
@@ -35,6 +35,7 @@ from holdfast.stores.postgres.errors import STORE, ConnectionLost, Gone, StaleEf
 from holdfast.stores.postgres.flights import Flights
 from holdfast.stores.postgres.report import report_of
 from holdfast.stores.postgres.schema import ensure_schema
+from holdfast.stores.postgres.scrubbing import scrubbed
 from holdfast.stores.postgres.statements import Statement
 from holdfast.stores.postgres.turns import Turns
 from holdfast.stores.waking import Wakes
@@ -187,6 +188,14 @@ class PostgresStore:
         finally:
             self._leave()
         return report_of(self.name, rows[0], self._connections.pool.get_stats().get("pool_size", 0))
+
+    async def scrub(self) -> Scrubbed:
+        """Leave no trace of rows that were removed in any table: vacuum is asked for."""
+        self._enter()
+        try:
+            return await scrubbed(self._connections)
+        finally:
+            self._leave()
 
     async def close(self) -> None:
         """Close the pool, if this store opened it. Calls under way end first.

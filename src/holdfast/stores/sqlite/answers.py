@@ -23,6 +23,9 @@ from holdfast.core.rows import (
     AskPending,
     AskRecord,
     AskRecords,
+    AskRecordsAbout,
+    AskRecordsOf,
+    AskSizes,
     AskThread,
     AskThreads,
     AskWords,
@@ -42,6 +45,7 @@ _counters = decoder(Counters)
 _segments = decoder(tuple[Segment, ...])
 _labels = decoder(tuple[str, ...])
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
+SIZES = ("changesets", "items", "states", "keys", "index entries")
 
 
 class Answers:
@@ -151,6 +155,19 @@ class Answers:
             values |= {"tag": query.tags[0], "others": encode(query.tags[1:]).decode()}
         return [record_of(row) for row in self._rows(name, **values)]
 
+    def _records_of(self, question: AskRecordsOf) -> list[Record]:
+        without = encode(question.without).decode()
+        rows = self._rows("records_of", owner=question.owner, without=without, limit=question.limit)
+        return [record_of(row) for row in rows]
+
+    def _records_about(self, question: AskRecordsAbout) -> list[Record]:
+        names = encode(question.names).decode()
+        return [record_of(row) for row in self._rows("records_about", names=names)]
+
+    def _sizes(self, question: AskSizes) -> dict[str, int]:
+        rows = self._rows("sizes", key=question.key)
+        return dict(zip(SIZES, rows[0], strict=True)) if rows else {}
+
     def _job(self, question: AskJob) -> Job | None:
         rows = self._rows("job", id=question.id)
         return job_of(rows[0]) if rows else None
@@ -220,6 +237,9 @@ class Answers:
         AskKey: _key,
         AskRecord: _record,
         AskRecords: _records,
+        AskRecordsOf: _records_of,
+        AskRecordsAbout: _records_about,
+        AskSizes: _sizes,
         AskJob: _job,
         AskJobs: _jobs,
         AskDue: _due,

@@ -18,6 +18,7 @@ from holdfast.core.rows import (
     DropThread,
     Effect,
     EndJob,
+    EraseParts,
     Index,
     ItemRow,
     MoveJob,
@@ -189,7 +190,8 @@ class Effects:
                 self._run("copy_names", key=effect.key, **values)
 
     def _drop_thread(self, effect: DropThread) -> None:
-        if not self._run("hide_thread", key=effect.row.key, before=effect.row.hash):
+        before = None if effect.anyway else effect.row.hash
+        if not self._run("hide_thread", key=effect.row.key, before=before):
             raise Stale
         key: int | None = effect.row.key
         while key is not None:
@@ -207,6 +209,21 @@ class Effects:
         for query in _PURGES:
             if query not in PURGE_BY_LOG:
                 self._run(query, key=key)
+
+    def _erase_parts(self, effect: EraseParts) -> None:
+        for log, place, commitment in effect.items:
+            at = {
+                "key": effect.key,
+                "log": self._logs.made(self._connection, effect.key, log),
+                "place": place,
+            }
+            self._run("erase_item", **at, erased=commitment)
+            for query in ("erase_item_key", "erase_text", "erase_text_row"):
+                self._run(query, **at)
+        for version, commitment in effect.contents:
+            self._run("erase_content", key=effect.key, version=version, erased=commitment)
+            self._run("erase_content_key", key=effect.key, version=version)
+        self._run("erase_states", key=effect.key, states=effect.states)
 
     def _save_record(self, effect: SaveRecord) -> None:
         record = effect.record
@@ -279,10 +296,10 @@ class Effects:
                 continue
             folded = " ".join(words(text.text))
             scope = " ".join([*scopes, thread_term(tenant, row.id, text.log)])
-            added = self._rows(
-                "add_text", (folded, scope, text.text, row.key, text.log, text.place, text.version)
-            )
-            self._execute(QUERIES["add_text_row"], (row.key, log, text.place, added[0][0]))
+            values = (folded, scope, text.text, row.key, text.log, text.place, text.version)
+            self._execute(QUERIES["add_text"], values)
+            added = self._connection.last_insert_rowid()  # a virtual table RETURNs no row of its own
+            self._execute(QUERIES["add_text_row"], (row.key, log, text.place, added))
         self._execute(QUERIES["set_indexed"], (row.key, effect.upto))
         self._run("drop_pending", key=row.key, upto=effect.upto)
 
@@ -292,6 +309,7 @@ class Effects:
         Restore: _restore,
         CopyLineage: _copy_lineage,
         DropThread: _drop_thread,
+        EraseParts: _erase_parts,
         SaveRecord: _save_record,
         DropRecord: _drop_record,
         CheckRecord: _check_record,

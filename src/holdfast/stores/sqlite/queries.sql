@@ -133,6 +133,47 @@ WHERE tenant = :tenant AND kind = :kind AND tags.tag = :tag AND (:user IS NULL O
 ORDER BY tags.sort DESC, tags.id DESC
 LIMIT :limit;
 
+-- name: records_of
+SELECT kind, id, owner, sort, revision, tags, body
+FROM records
+WHERE tenant = :tenant AND owner = :owner AND (:user IS NULL OR owner = :user)
+    AND kind NOT IN (SELECT value FROM json_each(:without))
+ORDER BY kind, id
+LIMIT :limit;
+
+-- name: records_about
+WITH RECURSIVE kinds (kind) AS (
+    SELECT min(kind) FROM records WHERE tenant = :tenant
+    UNION ALL
+    SELECT (SELECT min(records.kind) FROM records WHERE tenant = :tenant AND records.kind > kinds.kind)
+    FROM kinds
+    WHERE kinds.kind IS NOT NULL
+),
+found (kind, id) AS (
+    SELECT kinds.kind, value FROM kinds CROSS JOIN json_each(:names)
+    UNION
+    SELECT kinds.kind, tags.id FROM kinds CROSS JOIN json_each(:names) AS name
+    CROSS JOIN tags ON tags.tenant = :tenant AND tags.kind = kinds.kind AND tags.tag = name.value
+)
+SELECT records.kind, records.id, owner, sort, revision, tags, body
+FROM found
+CROSS JOIN records ON records.tenant = :tenant AND records.kind = found.kind AND records.id = found.id
+WHERE :user IS NULL OR owner = :user;
+
+-- name: sizes
+SELECT
+    (SELECT count(*) FROM changesets WHERE at > (:key << 32) AND at < ((:key + 1) << 32)),
+    (
+        SELECT count(*) FROM logs
+        JOIN items ON items.at > (logs.key << 32) AND items.at < ((logs.key + 1) << 32)
+        WHERE logs.thread = :key
+    ),
+    (SELECT count(*) FROM anchors WHERE at > (:key << 32) AND at < ((:key + 1) << 32)),
+    (SELECT count(*) FROM keys WHERE thread = :key),
+    (SELECT count(*) FROM text_rows WHERE thread = :key)
+FROM threads
+WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user);
+
 -- name: job
 SELECT id, kind, owner, name, due, attempts, most, status, token, until, problem, body
 FROM jobs
@@ -318,7 +359,7 @@ WHERE thread = :key
 UPDATE threads
 SET deleted = 1
 WHERE key = :key AND deleted = 0 AND tenant = :tenant AND (:user IS NULL OR owner = :user)
-    AND EXISTS (SELECT 1 FROM heads WHERE key = :key AND hash = :before);
+    AND (:before IS NULL OR EXISTS (SELECT 1 FROM heads WHERE key = :key AND hash = :before));
 
 -- name: orphan
 SELECT parent_key
@@ -374,6 +415,44 @@ WHERE thread = :key AND :tenant = :tenant AND :user IS :user;
 DELETE FROM threads
 WHERE key = :key AND deleted = 1 AND tenant = :tenant AND (:user IS NULL OR owner = :user);
 
+-- name: erase_item
+UPDATE items
+SET body = NULL, salt = NULL, erased = :erased
+WHERE at = (:log << 32) + :place
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: erase_item_key
+UPDATE keys
+SET fingerprint = x''
+WHERE thread = :key AND version = (SELECT version FROM items WHERE at = (:log << 32) + :place)
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: erase_text
+DELETE FROM texts
+WHERE rowid IN (SELECT row FROM text_rows WHERE thread = :key AND log = :log AND place = :place)
+    AND :tenant = :tenant AND :user IS :user;
+
+-- name: erase_text_row
+DELETE FROM text_rows
+WHERE thread = :key AND log = :log AND place = :place AND :tenant = :tenant AND :user IS :user;
+
+-- name: erase_content
+UPDATE changesets
+SET content = NULL, salt = NULL, erased = :erased
+WHERE at = (:key << 32) + :version
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: erase_content_key
+UPDATE keys
+SET fingerprint = x''
+WHERE thread = :key AND version = :version
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
+-- name: erase_states
+DELETE FROM anchors
+WHERE at > (:key << 32) AND at <= (:key << 32) + :states
+    AND EXISTS (SELECT 1 FROM threads WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user));
+
 -- name: save_record
 INSERT INTO records (tenant, kind, id, owner, sort, revision, tags, body)
 SELECT :tenant, :kind, :id, :owner, :sort, :revision, :tags, :body
@@ -409,7 +488,7 @@ WHERE tenant = :tenant AND id = :id AND token IS :before AND (:user IS NULL OR o
 
 -- name: end_job
 DELETE FROM jobs
-WHERE tenant = :tenant AND id = :id AND token = :token AND (:user IS NULL OR owner = :user);
+WHERE tenant = :tenant AND id = :id AND token IS :token AND (:user IS NULL OR owner = :user);
 
 -- name: due_jobs
 SELECT id, kind, owner, name, due, attempts, most, status, token, until, problem, body
@@ -421,8 +500,7 @@ LIMIT :limit;
 
 -- name: add_text
 INSERT INTO texts (words, scope, text, thread, log, place, version)
-VALUES (?, ?, ?, ?, ?, ?, ?)
-RETURNING rowid;
+VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: add_text_row
 INSERT OR IGNORE INTO text_rows (thread, log, place, row)
@@ -445,3 +523,18 @@ WHERE thread = :key
         SELECT 1 FROM heads
         WHERE key = :key AND version <= :upto AND tenant = :tenant AND (:user IS NULL OR owner = :user)
     );
+
+-- A deleted text may leave its first letters in the table that leads to the pages of the index; only merging all
+-- of it writes that anew, and it is merged only if there is more than one part of it.
+
+-- name: stir_index
+INSERT OR REPLACE INTO texts (rowid, words, scope, text)
+VALUES (-1, 'a', 'a', '');
+
+-- name: merge_index
+INSERT INTO texts (texts)
+VALUES ('optimize');
+
+-- name: settle_index
+DELETE FROM texts
+WHERE rowid = -1;

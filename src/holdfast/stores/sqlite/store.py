@@ -10,7 +10,7 @@ import apsw
 
 from holdfast.core.errors import InvalidArgument, StorageError
 from holdfast.core.planning import Plan, Setting, plan_claim
-from holdfast.core.ports import Report
+from holdfast.core.ports import Report, Scrubbed
 from holdfast.core.rows import Asking, AskThread, MoveJob, answered, ask
 from holdfast.core.values import Job, Limits, Scope
 from holdfast.stores.chance import Chance
@@ -20,6 +20,7 @@ from holdfast.stores.sqlite.connection import FORMAT, check_file, connect, prepa
 from holdfast.stores.sqlite.errors import translated
 from holdfast.stores.sqlite.logs import LogKeys
 from holdfast.stores.sqlite.readers import Readers
+from holdfast.stores.sqlite.scrubbing import BEYOND, scrub
 from holdfast.stores.sqlite.writer import Writer
 from holdfast.stores.waking import Wakes
 
@@ -113,6 +114,11 @@ class SqliteStore:
         """Copy the whole database to a new file while others go on writing."""
         _check_new(path)
         await asyncio.to_thread(self._backup, path, progress)
+
+    async def scrub(self) -> Scrubbed:
+        """Leave no trace of rows that were removed: not in free pages, the index or the WAL."""
+        waiting = await asyncio.shield(asyncio.to_thread(scrub, self._connect, self.path))
+        return Scrubbed(waiting=waiting, beyond=BEYOND)
 
     async def close(self) -> None:
         """End the threads and close the file. Calls under way end first.

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast.core.errors import ClaimLost
+from holdfast.core.errors import ClaimLost, InvalidArgument, RecordNotFound
 from holdfast.core.values import Job
 from holdfast.testing.clock import Clock
 from holdfast.testing.given import Given, Opening
@@ -221,3 +221,50 @@ class JobsContract(Given):
 
         assert failed.problem == "half ? and \x00"
         assert [job.problem for job in await db.jobs.list()] == [failed.problem]
+
+    @pytest.mark.promise("T-14")
+    async def test_a_job_given_back_untried_can_be_taken_at_once(self, db: Database) -> None:
+        await db.jobs.enqueue(Job(id="j", kind="work"))
+        (first,) = await db.jobs.claim(["work"])
+        back = await db.jobs.release(first)
+        (second,) = await db.jobs.claim(["work"])
+
+        assert (back.status, back.attempts, back.token) == ("waiting", 0, None)
+        assert (second.attempts, second.token != first.token) == (1, True)
+        with pytest.raises(ClaimLost):
+            await db.jobs.release(first)
+
+    @pytest.mark.promise("T-14")
+    async def test_a_dead_job_can_be_tried_again(self, db: Database) -> None:
+        await db.jobs.enqueue(Job(id="j", kind="work", limit=1, key="same"))
+        (job,) = await db.jobs.claim(["work"])
+        await db.jobs.fail(job, "no luck")
+        again = await db.jobs.retry("j")
+        (claimed,) = await db.jobs.claim(["work"])
+
+        assert (again.status, again.attempts, again.problem) == ("waiting", 0, "no luck")
+        assert (claimed.id, claimed.attempts) == ("j", 1)
+
+    @pytest.mark.promise("T-14")
+    async def test_only_a_job_that_nobody_is_at_can_be_tried_again(self, db: Database) -> None:
+        await db.jobs.enqueue(Job(id="held", kind="work"))
+        await db.jobs.claim(["work"])
+        await db.jobs.enqueue(Job(id="dead", kind="work", limit=1, key="same"))
+        (job,) = await db.jobs.claim(["work"])
+        await db.jobs.fail(job, "no luck")
+        await db.jobs.enqueue(Job(id="next", kind="work", key="same"))
+
+        for id, refusal in (("held", InvalidArgument), ("dead", InvalidArgument), ("none", RecordNotFound)):
+            with pytest.raises(refusal):
+                await db.jobs.retry(id)
+
+    @pytest.mark.promise("T-14")
+    async def test_a_job_is_found_by_its_id_until_it_is_done(self, db: Database) -> None:
+        await db.jobs.enqueue(Job(id="j", kind="work", body=1))
+        found = await db.jobs.get("j")
+        (job,) = await db.jobs.claim(["work"])
+        await db.jobs.finish(job)
+
+        assert (found.body, found.status) == (1, "waiting")
+        with pytest.raises(RecordNotFound):
+            await db.jobs.get("j")

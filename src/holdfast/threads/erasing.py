@@ -1,0 +1,269 @@
+"""Erasing a subject everywhere: in batches, each a commit of its own, until nothing is left; then a receipt.
+
+It can be killed at any moment. Whoever asks for the same subject again goes on with the same receipt.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from holdfast.core import blanking, erasing, lineage
+from holdfast.core.blanking import PARTS, Parts
+from holdfast.core.encoding import check_id, decode
+from holdfast.core.erasing import COMPLETE, PENDING, PREVIEW, UNFINISHED, Receipt, Step, Subject, added
+from holdfast.core.errors import Forbidden, ThreadExists, ThreadNotFound, VersionConflict
+from holdfast.core.holding import RECEIPTS
+from holdfast.core.planning import Plan, Setting
+from holdfast.core.ports import Store
+from holdfast.core.reading import read_thread, read_window
+from holdfast.core.rows import Advance, Asking, AskThread, EraseParts, ask
+from holdfast.core.values import Item, ItemQuery, Scope, Window
+from holdfast.threads import archives
+from holdfast.threads.verify import Verdict
+
+PASSES = 20
+"""How often to look for what somebody wrote meanwhile."""
+WRITING = "somebody goes on writing; erase again once they have stopped"
+DAMAGED = "a thread whose row is damaged could not be erased; restore it from a backup and erase again"
+
+Counts: TypeAlias = dict[str, int]
+Told: TypeAlias = Callable[[Counts], None]
+"""Who is told what each commit removed."""
+Planning: TypeAlias = Callable[[Setting], Asking[Plan]]
+
+
+def nobody(counts: Counts) -> None:
+    """Nobody is told."""
+
+
+def check_operator(scope: Scope) -> None:
+    """Refuse a database that is used for one user.
+
+    Raises:
+        Forbidden: It is. A receipt belongs to no user, so erasing is for operators.
+    """
+    if scope.user is not None:
+        raise Forbidden(problem="Erasing, holds and receipts are for operators. Use the tenant's database.")
+
+
+async def erase(
+    store: Store, scope: Scope, subject: Subject, *, dry_run: bool = False, told: Told = nobody
+) -> Receipt:
+    """Erase a subject everywhere, and say so in a receipt.
+
+    Raises:
+        LegalHold: The subject, or one of its threads, is held; nothing was removed.
+        ThreadNotFound: There is no such thread, and nothing was forked from it.
+        Forbidden: The scope is one user's.
+    """
+    check_operator(scope)
+    check_id(subject.name, subject.what)
+    if dry_run:
+        return await _preview(store, scope, subject)
+    receipt = await _begun(store, scope, subject)
+    removed: Counts = {}
+    for _ in range(PASSES):
+        removed = await _pass(store, scope, subject, receipt, told)
+        receipt = msgspec.structs.replace(receipt, counts=added(receipt.counts, removed))
+        if not removed:
+            break
+    swept = await archives.sweep(await _directory(store), subject)
+    told({"archives": swept.count} if swept.count else {})
+    receipt = msgspec.structs.replace(
+        receipt, counts=added(receipt.counts, {"archives": swept.count} if swept.count else {})
+    )
+    left = [*swept.left, *([WRITING] if removed else [])]
+    if await store.read(scope, erasing.read_damaged(subject)):
+        left.append(DAMAGED)
+    return await _ended(store, scope, receipt, left)
+
+
+async def erase_parts(store: Store, scope: Scope, thread: str, parts: Parts) -> Receipt:
+    """Erase parts of a thread, and say so in a receipt.
+
+    Raises:
+        RecordNotFound: There is no item of an id.
+        LegalHold: The thread is held; nothing was removed.
+        Forbidden: The scope is one user's.
+    """
+    check_operator(scope)
+    blanking.checked(parts)
+    await _make_thread(store, scope)
+    id, salt = f"receipt-{secrets.token_hex(10)}", secrets.token_hex(16)
+    for attempt in range(PASSES):
+        try:
+            await store.change(scope, partial(blanking.plan_parts, thread, parts, id, salt, store.limits))
+            break
+        except VersionConflict:  # somebody wrote between two questions
+            if attempt + 1 == PASSES:
+                raise
+    left = await archives.holding(await _directory(store), thread)
+    return await _ended(store, scope, await _receipt(store, scope, id), left)
+
+
+async def settle(store: Store, scope: Scope) -> list[Receipt]:
+    """Try again what made receipts wait; those that are complete now."""
+    found = await read_receipts(store, scope)
+    waiting = [r for r in found if r.status == PENDING or (r.status == UNFINISHED and r.what == PARTS)]
+    there = archives.names(await _directory(store)) if waiting else set()
+    ended = [
+        await _ended(store, scope, receipt, [why for why in receipt.waiting if _is_left(why, there)])
+        for receipt in waiting
+    ]
+    return [receipt for receipt in ended if receipt.status == COMPLETE]
+
+
+def _is_left(why: str, there: set[str]) -> bool:
+    """Whether only erasing the subject again, or removing an archive, can help."""
+    return why in (WRITING, DAMAGED) or any(why.startswith(f"{archives.LEFT}{name} ") for name in there)
+
+
+async def erased_whole(store: Store, scope: Scope, thread: str) -> Verdict | None:
+    """What there is to say of a thread that was erased whole; None if it was not, or is there again."""
+    if scope.user is not None or await store.read(scope, ask(AskThread(thread))) is not None:
+        return None
+    lines = await read_lines(store, scope)
+    salts = {receipt.id: receipt.salt for receipt in erasing.receipts_of(lines)}
+    for receipt, stones in erasing.tombstones_of(lines).items():
+        for stone in stones:
+            if stone.mark == erasing.mark(salts[receipt], "thread", thread):
+                whole = (f"the whole thread ({receipt})",)
+                return Verdict(thread=thread, version=stone.version, hash=stone.hash, erased=whole)
+    return None
+
+
+async def read_receipts(store: Store, scope: Scope) -> list[Receipt]:
+    """Every receipt, the oldest first."""
+    return erasing.receipts_of(await read_lines(store, scope))
+
+
+async def read_lines(store: Store, scope: Scope) -> Sequence[Item]:
+    """The lines of the thread of receipts; none if nothing was erased yet."""
+    check_operator(scope)
+    try:
+        return await store.read(scope, _lines())
+    except ThreadNotFound:
+        return ()
+
+
+def _lines() -> Asking[Window]:
+    row = yield from read_thread(RECEIPTS)
+    return (yield from read_window(row, ItemQuery(log=erasing.LOG)))
+
+
+async def _preview(store: Store, scope: Scope, subject: Subject) -> Receipt:
+    """What erasing would remove now."""
+    ids = await store.read(scope, erasing.read_members(subject))
+    _check_there(subject, ids)
+    await store.read(scope, erasing.check_free(subject, ids))
+    batches = [await store.read(scope, erasing.read_batch(subject, chunk)) for chunk in _chunks(ids)]
+    rest = await store.read(scope, erasing.read_rest(subject, erasing.EVERY))
+    return Receipt(
+        id="",
+        time=0,
+        what=subject.what,
+        subject="",
+        salt="",
+        status=PREVIEW,
+        counts=erasing.joined([*batches, rest]).counts,
+        kept=await store.read(scope, erasing.read_kept(subject, ids)),
+    )
+
+
+def _check_there(subject: Subject, ids: Sequence[str]) -> None:
+    if subject.what == "thread" and not ids:
+        raise ThreadNotFound(thread=subject.name)
+
+
+async def _begun(store: Store, scope: Scope, subject: Subject) -> Receipt:
+    """The receipt to go on with: one that was begun for this subject and is not complete, or a new one."""
+    ids = await store.read(scope, erasing.read_members(subject))
+    for receipt in await read_receipts(store, scope):
+        if receipt.status in (UNFINISHED, PENDING) and receipt.is_of(subject):
+            await store.read(scope, erasing.check_free(subject, ids))
+            return receipt
+    _check_there(subject, ids)
+    await _make_thread(store, scope)
+    id, salt = f"receipt-{secrets.token_hex(10)}", secrets.token_hex(16)
+    await store.change(scope, partial(erasing.plan_begin, subject, id, salt, store.limits))
+    return await _receipt(store, scope, id)
+
+
+async def _make_thread(store: Store, scope: Scope) -> None:
+    """The thread of receipts, if it is not there yet."""
+    with suppress(ThreadExists):
+        await store.change(scope, lambda setting: lineage.plan_create(RECEIPTS, None, setting))
+
+
+async def _receipt(store: Store, scope: Scope, id: str) -> Receipt:
+    return next(receipt for receipt in await read_receipts(store, scope) if receipt.id == id)
+
+
+async def _pass(store: Store, scope: Scope, subject: Subject, receipt: Receipt, told: Told) -> Counts:
+    """Remove what is there now, one commit after another; how much it was."""
+    counts: Counts = {}
+    for chunk in _chunks(await store.read(scope, erasing.read_members(subject))):
+        for id in chunk:
+            counts = added(counts, await _emptied(store, scope, receipt, id, told))
+        planning = partial(erasing.plan_threads, subject, receipt, chunk, store.limits)
+        removed = await _removed(store, scope, planning)
+        told(removed)
+        counts = added(counts, removed)
+    while removed := await _removed(store, scope, partial(erasing.plan_rest, subject, receipt, store.limits)):
+        told(removed)
+        counts = added(counts, removed)
+    return counts
+
+
+async def _emptied(store: Store, scope: Scope, receipt: Receipt, id: str, told: Told) -> Counts:
+    """Take a large thread's items away, some at a time, before it goes; the index entries that were."""
+    counts: Counts = {}
+    for log in await store.read(scope, erasing.read_large(id)):
+        above = -1
+        while True:
+            planning = partial(erasing.plan_thin, receipt, id, log, above, store.limits)
+            plan = await store.change(scope, planning)
+            taken = [effect for effect in plan.effects if isinstance(effect, EraseParts)]
+            if not taken:
+                break
+            above = taken[0].items[-1][1]
+            counts = added(counts, _counted(plan))
+            told({"bodies": len(taken[0].items)})
+    return counts
+
+
+async def _removed(store: Store, scope: Scope, planning: Planning) -> Counts:
+    """How much a commit removed, as the line says that went with it."""
+    return _counted(await store.change(scope, planning))
+
+
+def _counted(plan: Plan) -> Counts:
+    lines = [effect.items[0].body for effect in plan.effects if isinstance(effect, Advance)]
+    return msgspec.convert(decode(lines[0]), Step).counts if lines and lines[0] is not None else {}
+
+
+def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), erasing.BATCH):
+        yield ids[start : start + erasing.BATCH]
+
+
+async def _directory(store: Store) -> Path | None:
+    """Where archives of a store are looked for: beside its file, if it has one."""
+    path = (await store.report()).facts.get("path")
+    return Path(path).parent if isinstance(path, str) else None
+
+
+async def _ended(store: Store, scope: Scope, receipt: Receipt, left: Sequence[str]) -> Receipt:
+    """The receipt after the store has removed the last traces, as far as it can now."""
+    scrubbed = await store.scrub()
+    waiting = (*left, *scrubbed.waiting)
+    ended = msgspec.structs.replace(
+        receipt, status=PENDING if waiting else COMPLETE, waiting=waiting, beyond=scrubbed.beyond
+    )
+    await store.change(scope, partial(erasing.plan_done, ended, store.limits))
+    return await _receipt(store, scope, receipt.id)
