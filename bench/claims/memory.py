@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import holdfast as hf
 from bench.clock import Act, Contestant, Timing, one_by_one
@@ -13,6 +13,7 @@ from holdfast.runtime.memory.embedding import HashingEmbedder
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.retrieving import VECTORS, Retriever
 from holdfast.runtime.memory.values import Candidate, Fact, item_of
+from holdfast.runtime.searching import Search, SearchPage, search_everything
 
 BATCH = 1_000
 BOUND = Bound(
@@ -36,10 +37,9 @@ async def measure(ground: Ground) -> Section:
         vectors = Retriever(await filled(db, VECTORS, owner="few"), embedder)
         await vectors.embed()
         contestants = [
-            _contestant("words", f"top 20 of {count:,} facts", words, count),
-            _contestant(
-                "words and vectors", f"hashing, {VECTORS:,} facts and vectors", vectors, VECTORS, 0.1
-            ),
+            _contestant("words", f"top 20 of {count:,} facts", words.recall),
+            _contestant("search", f"first page among {count:,} facts", lambda said: _searched(db, said)),
+            _contestant("words and vectors", f"hashing, {VECTORS:,} facts and vectors", vectors.recall, 0.1),
         ]
         timings = await one_by_one(contestants, ground.pace(rounds=20, block=20, warmup=20))
     return Section(
@@ -48,7 +48,8 @@ async def measure(ground: Ground) -> Section:
         verdicts=_verdicts(timings),
         notes=(
             "A message is three to six words; one in five has only words that stand in thousands of facts.",
-            f"Vectors are compared one by one in Python, the newest {VECTORS:,} at most.",
+            f"The newest {VECTORS:,} vectors are compared by their signs, the best of them exactly.",
+            "A search looks through everything that one owner has said and that is known of them.",
         ),
     )
 
@@ -92,12 +93,18 @@ def _name(number: int) -> str:
     return word
 
 
-def _contestant(name: str, detail: str, retriever: Retriever, count: int, share: float = 1.0) -> Contestant:
+async def _searched(db: hf.Database, said: str) -> SearchPage:
+    return await search_everything(db, Search(query=said, owner="bench"))
+
+
+def _contestant(
+    name: str, detail: str, find: Callable[[str], Awaitable[object]], share: float = 1.0
+) -> Contestant:
     chance = random.Random("messages")
 
     def ready(number: int) -> Act:
         said = _message(number, chance)
-        return lambda: retriever.recall(said)
+        return lambda: find(said)
 
     return Contestant(name=name, detail=detail, ready=ready, share=share)
 

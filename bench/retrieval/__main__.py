@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from tempfile import TemporaryDirectory
 
 import holdfast as hf
 from bench.retrieval.dataset import Question, facts, questions
@@ -19,7 +20,12 @@ PATHS = ("words", "hashing vectors", "both, fused")
 
 async def ranked() -> dict[str, list[list[str]]]:
     """For each path and question, the quotes of what was found, the best first."""
-    async with hf.open("memory://") as db:
+    with TemporaryDirectory() as folder:
+        return await _ranked(f"sqlite:///{folder}/facts.db")
+
+
+async def _ranked(url: str) -> dict[str, list[list[str]]]:
+    async with hf.open(url) as db:
         memory = Memory(db, "somebody")
         await memory.learn(facts())
         embedder = HashingEmbedder()
@@ -54,14 +60,15 @@ def reciprocal_rank(asked: Sequence[Question], found: Sequence[Sequence[str]]) -
     return sum(ranks) / len(ranks)
 
 
-def table(found: Mapping[str, Sequence[Sequence[str]]]) -> list[str]:
+def table(found: Mapping[str, Sequence[Sequence[str]]], *, held_out: bool) -> list[str]:
     """The figures as lines of Markdown: one row for each kind of question, and one for all."""
     asked = questions()
-    kinds = [*dict.fromkeys(question.kind for question in asked)]
+    part = [n for n, question in enumerate(asked) if question.held_out is held_out]
+    kinds = [*dict.fromkeys(asked[n].kind for n in part)]
     head = "| questions | number | " + " | ".join(f"{path}: recall@5 / MRR" for path in PATHS) + " |"
     lines = [head, "|---|---|" + "---|" * len(PATHS)]
     for kind in [*kinds, "all"]:
-        chosen = [n for n, question in enumerate(asked) if kind in (question.kind, "all")]
+        chosen = [n for n in part if kind in (asked[n].kind, "all")]
         cells = []
         for path in PATHS:
             some = [found[path][n] for n in chosen]
@@ -72,9 +79,12 @@ def table(found: Mapping[str, Sequence[Sequence[str]]]) -> list[str]:
 
 
 def main() -> None:
-    """Print the table."""
-    print(f"{len(facts())} facts, {len(questions())} questions\n")
-    print("\n".join(table(asyncio.run(ranked()))))
+    """Print the tables."""
+    found = asyncio.run(ranked())
+    print(f"{len(facts())} facts, {len(questions())} questions")
+    for title, held_out in (("Tuned on", False), ("Held out", True)):
+        print(f"\n{title}\n")
+        print("\n".join(table(found, held_out=held_out)))
 
 
 if __name__ == "__main__":

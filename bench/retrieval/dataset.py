@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.retrieval import details, life, people
+from bench.retrieval import details, held_out, life, people
 from holdfast.runtime.memory.values import Candidate
 
 NEGATIVE = ("NOT_", "DISLIKES", "STOPPED", "DOES_NOT", "AVOIDS", "GAVE_UP")
@@ -18,16 +18,33 @@ class Question:
     text: str
     kind: str
     answers: frozenset[str]
+    held_out: bool = False
 
 
 def facts() -> list[Candidate]:
     """Every fact, in an order of its own; its quote is its name."""
-    return [*_of_people(), *_of_life(), *_details()]
+    return [*_of_people(), *_of_life(), *_details(), *_held_out_facts()]
 
 
 def questions() -> list[Question]:
     """Every question."""
-    return [*_about_people(), *_about_life(), *_about_details(), *_in_other_languages()]
+    return [
+        *_about_people(),
+        *_about_life(),
+        *_about_details(),
+        *_in_other_languages(),
+        *_held_out_questions(),
+    ]
+
+
+def _held_out_facts() -> Iterator[Candidate]:
+    for category, subject, predicate, what, quote, _, _ in _lines(held_out.HELD_OUT):
+        yield Candidate(category=category, subject=subject, predicate=predicate, object=what, quote=quote)
+
+
+def _held_out_questions() -> Iterator[Question]:
+    for *_, quote, kind, asked in _lines(held_out.HELD_OUT):
+        yield Question(text=asked, kind=kind, answers=frozenset({quote}), held_out=True)
 
 
 def _lines(text: str) -> list[list[str]]:

@@ -94,7 +94,7 @@ async def resumed(db: Database, tmp_path: Path, point: str) -> list[str]:
         except (InvalidArgument, NotThere) as error:
             text = type(error).__name__
         counted = world.counted()
-        wanted = {"before change 1": "ThreadNotFound", "after change 7": "InvalidArgument"}.get(point, FINAL)
+        wanted = {"before change 1": "ThreadNotFound", "after change 6": "InvalidArgument"}.get(point, FINAL)
         wrong = [] if text == wanted else [f"it said {text!r}"]
         if wanted == "ThreadNotFound":
             return wrong
@@ -149,7 +149,7 @@ async def followed(db: Database, tmp_path: Path, point: str) -> list[str]:
     if point == "before change 1":
         return wrong
     run = await killed_run(db, point)
-    ended = "natural" if point == "after change 7" else "interrupted"
+    ended = "natural" if point == "after change 6" else "interrupted"
     if (run.status, run.termination, list(run.in_doubt)) != ("done", ended, OPEN.get(point, [])):
         wrong.append(f"run {run.status} {run.termination} {run.in_doubt}")
     repairs = [item.body["content"] for item in await db.thread(point).items() if item.kind == "repair"]

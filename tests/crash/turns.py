@@ -1,7 +1,7 @@
 """Turns with tools that are killed at a named moment. What the tools did is seen in a file, not in the store.
 
 A turn asks the model three times: it looks and pays at once, then it books, then it answers. Its seven
-changes of the store are: the message, an answer, results, an answer, results, an answer, the end.
+changes of the store are: the message, an answer, results, an answer, results, an answer with the end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from holdfast.threads.database import Database
 
 T = TypeVar("T")
 
-CHANGES: Final = 7
+CHANGES: Final = 6
 POINTS: Final = (
     *(f"{when} change {number}" for number in range(1, CHANGES + 1) for when in ("before", "after")),
     *(f"in model call {number}" for number in (1, 2, 3)),

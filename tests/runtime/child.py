@@ -30,6 +30,7 @@ async def main(url: str, lease: float) -> None:
         await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
         return {"history": [hf.Message(role="assistant", content="From the child.")]}
 
+    answer.__name__ = "respond"  # the process that takes over has the stage that a runtime has by itself
     async with (
         hf.open(url) as db,
         Runtime(db, stages=[answer], model=ScriptedModel("ok"), lease_seconds=lease) as r,

@@ -64,6 +64,16 @@ def saying(**delta: Any) -> Stage:
     return say
 
 
+def called(name: str, stage: Stage) -> Stage:
+    """The same stage by another name."""
+
+    async def call(state: Companion, ctx: Context) -> Any:
+        return await stage(state, ctx)
+
+    call.__name__ = name
+    return call
+
+
 def looking(seen: list[Companion]) -> Stage:
     """A stage that notes the state it gets."""
 

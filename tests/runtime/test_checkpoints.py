@@ -10,12 +10,15 @@ import pytest
 from holdfast.core.errors import ModelFailed, StoreUnavailable
 from holdfast.core.values import Changeset
 from holdfast.runtime.engine import Runtime
+from holdfast.runtime.episodes import active_episode
 from holdfast.runtime.events import Event, Failed, RunFinished
+from holdfast.runtime.loop import respond
 from holdfast.runtime.suspension import Replay
 from holdfast.runtime.tools import Effect, tool
 from holdfast.testing.faults import FailingStore
 from holdfast.testing.scripted import ScriptedModel, calls
 from holdfast.threads.database import Database
+from tests.runtime.dying import DeadStore
 
 USER, ASSISTANT, TOOLS, FINISHED = (
     "UserMessage",
@@ -186,11 +189,74 @@ async def test_a_failed_checkpoint_ends_the_run_with_an_error_and_keeps_the_delt
 
 @pytest.mark.promise("T-10")
 async def test_a_failed_last_checkpoint_is_told_as_an_error_and_never_as_an_end(db: Database) -> None:
-    told, _ = await turn_failing_at(db, 5)
+    store = FailingStore(db.store, fail_at=4, how="error", only="change")
+    told: list[Event] = []
+    async with Runtime(Database(store), model=ScriptedModel("Hello."), stages=[respond(), rest]) as runtime:
+        with pytest.raises(StoreUnavailable):
+            await heard(runtime.stream_turn("a", "Hi"), told)
 
-    assert await reasons(db) == [USER, ASSISTANT, TOOLS, ASSISTANT]
+    assert await reasons(db) == [USER, ASSISTANT, USER]
     assert isinstance(told[-1], Failed)
     assert not any(isinstance(event, RunFinished) for event in told)
+
+
+async def rest(state: object, ctx: object) -> None:
+    """A stage after the answer, which does nothing."""
+
+
+@pytest.mark.promise("T-04", "T-10")
+async def test_an_end_that_fails_with_the_last_answer_is_told_as_an_error_and_never_as_an_end(
+    db: Database,
+) -> None:
+    store, told = DeadStore(db.store, fail_at=2), list[Event]()
+    async with Runtime(Database(store), model=ScriptedModel("Hello.")) as runtime:
+        with pytest.raises(StoreUnavailable):
+            await heard(runtime.stream_turn("a", "Hi"), told)
+
+    assert await reasons(db) == [USER]
+    assert isinstance(told[-1], Failed)
+    assert not any(isinstance(event, RunFinished) for event in told)
+
+
+@pytest.mark.promise("T-08", "T-11")
+async def test_the_last_answer_and_the_end_are_two_checkpoints_in_one_transaction(db: Database) -> None:
+    store = FailingStore(db.store, fail_at=0, only="change")
+    async with Runtime(Database(store), model=ScriptedModel("Hello."), sweep_seconds=3600) as runtime:
+        done = await runtime.run_turn("a", "Hi")
+        calls = store.calls
+
+    assert await reasons(db) == [USER, ASSISTANT, FINISHED]
+    assert (calls, done.version) == (2, 3)
+
+
+@pytest.mark.promise("T-02", "R-03")
+async def test_a_thread_that_somebody_else_wrote_to_is_looked_at_afresh(db: Database) -> None:
+    one, two = ScriptedModel("One.", "Three."), ScriptedModel("Two.")
+    async with Runtime(db, model=one) as here, Runtime(db, model=two) as there:
+        await here.run_turn("a", "1")
+        await there.run_turn("a", "2")
+        await here.run_turn("a", "3")
+
+    said = [item.body["content"] for item in await db.thread("a").items()]
+    assert said == ["1", "One.", "2", "Two.", "3", "Three."]
+    assert [message.text for message in one.requests[-1].messages] == said[:-1]
+
+
+@pytest.mark.promise("R-13")
+async def test_a_thread_that_was_deleted_or_ended_elsewhere_starts_anew(db: Database) -> None:
+    async with Runtime(db, model=ScriptedModel("One.", "Two.", "Three.")) as runtime:
+        await runtime.run_turn("a", "1")
+        first = await active_episode(db, "a")
+        async with Runtime(db) as elsewhere:
+            await elsewhere.end_session("a")
+        await runtime.run_turn("a", "2")
+        second = await active_episode(db, "a")
+        await db.thread("a").delete()
+        done = await runtime.run_turn("a", "3")
+
+    assert first is not None
+    assert second is not None
+    assert (first.id != second.id, done.version) == (True, 3)
 
 
 @pytest.mark.promise("T-12")

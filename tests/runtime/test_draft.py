@@ -22,6 +22,7 @@ from tests.runtime.companion import (
     Companion,
     MemoryControl,
     Profile,
+    called,
     count,
     crash,
     crashed_turn,
@@ -110,7 +111,7 @@ async def test_a_loaded_profile_is_merged_within_the_turn_and_gone_after_it(db: 
     await turns(
         db,
         saying(procedural_profile={"procedural_rules": ["be short"]}),
-        saying(procedural_profile={"proactive_recall_enabled": False}),
+        called("say more", saying(procedural_profile={"proactive_recall_enabled": False})),
         looking(within),
     )
     state = await seen_by_next_turn(db)
@@ -124,7 +125,7 @@ async def test_a_loaded_profile_is_merged_within_the_turn_and_gone_after_it(db: 
 @pytest.mark.promise("T-12")
 async def test_what_goes_with_a_run_is_there_until_the_next_one_begins(db: Database) -> None:
     within: list[Companion] = []
-    await turns(db, saying(tries=1), saying(tries=2), looking(within))
+    await turns(db, saying(tries=1), called("try again", saying(tries=2)), looking(within))
     stored = await db.thread("a").state()
     state = await seen_by_next_turn(db)
 
@@ -197,13 +198,14 @@ async def test_what_finished_stages_changed_is_not_changed_again_when_a_run_is_r
     await crashed_turn(db, "Hi", [*before, crash], ScriptedModel("yes"), clock)
     clock.advance(LATER)
     seen: list[Companion] = []
+    stages = [*before, called("crash", looking(seen))]
     async with (
         restarted(db, store_url) as again,
-        Runtime(again, schema=Companion, stages=[*before, looking(seen)], clock=clock) as runtime,
+        Runtime(again, schema=Companion, stages=stages, clock=clock) as runtime,
     ):
         done = await runtime.resume("a")
 
-    assert done.trace == ("look",)
+    assert done.trace == ("crash",)
     assert (seen[0].session_progress.turn_count, seen[0].tries, seen[0].message) == (1, 1, "Hi")
     assert (seen[0].route, seen[0].working_memory) == ("talk", ["boss"])
     assert seen[0].session_memory == {"asked": "yes"}
@@ -253,7 +255,7 @@ async def test_a_stage_may_write_to_the_transcript_what_another_put_into_the_his
         db,
         respond(field="response_text"),
         saying(transcript=[user, reply]),
-        saying(transcript=[reply]),
+        called("repeat", saying(transcript=[reply])),
         model=model,
     )
 
@@ -266,7 +268,7 @@ async def test_the_transcript_is_not_doubled_when_a_run_is_resumed(db: Database)
     first = respond(field="response_text")
     await crashed_turn(db, "Hi", [first, crash], ScriptedModel("Hello"), clock)
     clock.advance(LATER)
-    last = saying(transcript=[hf.Message(role="assistant", content="Hello")])
+    last = called("crash", saying(transcript=[hf.Message(role="assistant", content="Hello")]))
     async with Runtime(db, schema=Companion, stages=[first, last], clock=clock) as runtime:
         await runtime.resume("a")
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 import holdfast as hf
 from holdfast.core.values import Record, RecordQuery
-from holdfast.runtime.ending import FEEDBACK, Left, end_expired, request_end, work
+from holdfast.runtime.ending import FEEDBACK, Left, end_expired, request_end
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode, episode_of
 from holdfast.runtime.messages import Message
+from holdfast.runtime.models import Request
 from holdfast.testing.scripted import ScriptedModel
 from holdfast.threads.database import Database
 from holdfast.writes import Put
+from tests.runtime.ends import work
 
 MINUTES = 60_000
 
@@ -156,10 +159,10 @@ async def test_an_end_that_fails_is_tried_again_and_keeps_what_was_held(db: Data
     async with quiet(db) as runtime:
         await runtime.run_turn("a", "Hi")
         await request_end(db, "a", by="api", now=1)
-        await work(db, once_broken)
+        await work(db, replace(runtime._settings, finalize=once_broken))
         (job,) = await db.jobs.list()
         await asyncio.sleep(max(job.due / 1000 - time.time(), 0) + 0.01)  # its next attempt is due then
-        await work(db, once_broken)
+        await work(db, replace(runtime._settings, finalize=once_broken))
 
     assert (job.status, job.problem) == ("waiting", "RuntimeError: the model is down")
     assert (await db.records.get("fact", "f")).body == [{"said": "Hi"}]
@@ -220,7 +223,8 @@ async def test_many_sweepers_end_each_episode_once(db: Database) -> None:
         await asyncio.gather(
             *(end_expired(db, idle_ms=20 * MINUTES, now=clock()) for _ in range(4)),
         )
-        await asyncio.gather(*(work(db, count) for _ in range(4)))
+        settings = replace(runtime._settings, finalize=count)
+        await asyncio.gather(*(work(db, settings) for _ in range(4)))
 
     assert len(seen) == len(set(seen)) == 20
 
@@ -251,6 +255,48 @@ async def test_what_a_turn_noticed_while_its_episode_was_ended_is_kept(db: Datab
 
     (of,) = await endings(db)
     assert (await episode(db, of.id)).candidates == ({"said": "late"},)
+
+
+@pytest.mark.promise("R-12")
+async def test_what_is_noticed_before_and_after_an_end_in_the_middle_of_a_turn_is_kept(db: Database) -> None:
+    async def end(state: hf.State, ctx: hf.Context) -> None:
+        assert ctx.session_memory_buffer is not None
+        ctx.session_memory_buffer.hold({"said": "before"})
+        await request_end(db, "a", by="api", now=1)
+        await ctx.turn.ask(ctx.llm_client, Request(messages=[]))  # so that the stage is made durable
+
+    async def go_on(state: hf.State, ctx: hf.Context) -> hf.Delta:
+        assert ctx.session_memory_buffer is not None
+        ctx.session_memory_buffer.hold({"said": "after"})
+        ctx.turn.saw_crisis(2)
+        return {"reply": "ok"}
+
+    done = await Runtime(db, stages=[end, go_on], model=ScriptedModel("ok")).run_turn("a", "Hi")
+
+    (of,) = await endings(db)
+    assert done.termination == "natural"
+    assert (of.status, of.crisis, [one["said"] for one in of.candidates]) == (
+        "ending",
+        2,
+        ["before", "after"],
+    )
+    assert await active_episode(db, "a") is None
+
+
+async def test_a_turn_goes_on_when_its_episode_was_ended_and_finished_meanwhile(db: Database) -> None:
+    async def end(state: hf.State, ctx: hf.Context) -> None:
+        assert ctx.session_memory_buffer is not None
+        await quiet(db).end_session("a")
+        ctx.session_memory_buffer.hold({"said": "late"})
+        await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+
+    async def reply(state: hf.State, ctx: hf.Context) -> hf.Delta:
+        return {"reply": "ok"}
+
+    done = await Runtime(db, stages=[end, reply], model=ScriptedModel("ok")).run_turn("a", "Hi")
+
+    (of,) = await endings(db)
+    assert (done.text, of.status, of.candidates) == ("ok", "ended", ())
 
 
 async def test_the_episode_of_a_users_thread_is_the_users(db: Database) -> None:

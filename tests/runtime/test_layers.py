@@ -24,7 +24,7 @@ from holdfast.runtime.stateless import run_agent
 from holdfast.runtime.tools import Effect, tool
 from holdfast.testing.scripted import ScriptedModel, calls
 from holdfast.threads.database import Database
-from tests.runtime.companion import Companion, count, saying
+from tests.runtime.companion import Companion, called, count, saying
 
 
 @tool(effect=Effect.NONE)
@@ -104,7 +104,8 @@ KINDS: dict[str, tuple[Stage, list[Any]]] = {
 
 def pipeline(kinds: list[str]) -> tuple[list[Stage], list[Any]]:
     """Stages of these kinds, and a script for the model they share."""
-    return [KINDS[kind][0] for kind in kinds], [line for kind in kinds for line in KINDS[kind][1]]
+    stages = [called(f"{kind} {number}", KINDS[kind][0]) for number, kind in enumerate(kinds)]
+    return stages, [line for kind in kinds for line in KINDS[kind][1]]
 
 
 async def stateless(kinds: list[str]) -> Lived:

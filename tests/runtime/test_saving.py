@@ -22,8 +22,8 @@ from holdfast.threads.database import Database
 from tests.runtime.dying import DeadStore
 
 T = TypeVar("T")
-STEPS = 7
-"""Commits of the turn below: its begin, three answers, two results, its end."""
+STEPS = 6
+"""Commits of the turn below: its begin, three answers (the last with its end), two results."""
 FULL = ["user Go", "call c1", "result c1", "call c2", "result c2", "assistant Done."]
 
 

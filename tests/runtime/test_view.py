@@ -261,7 +261,7 @@ class Planned(State):
 
 @pytest.mark.promise("S-11")
 async def test_two_stages_that_answer_each_ask_for_an_answer_of_their_own(db: Database) -> None:
-    stages = [respond(field="plan"), respond(field="reply")]
+    stages = [respond(field="plan", name="plan"), respond(field="reply")]
     async with Runtime(
         db, schema=Planned, model=ScriptedModel("First this.", "Done."), stages=stages
     ) as runtime:
@@ -272,9 +272,9 @@ async def test_two_stages_that_answer_each_ask_for_an_answer_of_their_own(db: Da
 
 
 @pytest.mark.promise("S-11")
-@pytest.mark.parametrize("number", [2, 3, 4, 5])
+@pytest.mark.parametrize("number", [2, 3, 4])
 async def test_two_stages_that_answer_are_resumed_where_they_were(db: Database, number: int) -> None:
-    stages = [respond(field="plan"), respond(field="reply")]
+    stages = [respond(field="plan", name="plan"), respond(field="reply")]
     script = ["First this.", "Done."]
     dead = DeadStore(db.store, fail_at=number)
     with pytest.raises(StoreUnavailable):

@@ -10,6 +10,7 @@ from holdfast.runtime.context import (
     MemoryStore,
     SessionMemoryBuffer,
 )
+from holdfast.runtime.crises import Assessment, Crisis
 from holdfast.runtime.draft import Delta
 from holdfast.runtime.effects import ExternalEffect
 from holdfast.runtime.engine import Runtime
@@ -31,9 +32,11 @@ from holdfast.runtime.logs import Log
 from holdfast.runtime.loop import Stage, respond
 from holdfast.runtime.messages import Message
 from holdfast.runtime.models import Model, Reply, Request, Text, ToolCall, ToolSpec, Usage
+from holdfast.runtime.modes import user_in
 from holdfast.runtime.outputs import Done
 from holdfast.runtime.rewinding import Rewound
 from holdfast.runtime.runs import Run
+from holdfast.runtime.safety import gate
 from holdfast.runtime.schema import (
     Conversation,
     State,
@@ -46,16 +49,20 @@ from holdfast.runtime.schema import (
     whole_of,
 )
 from holdfast.runtime.stateless import run_agent
+from holdfast.runtime.statuses import SessionStatus
 from holdfast.runtime.suspension import Decision, PassOn, Replay, UseResult, Waiting
 from holdfast.runtime.tools import UNFINISHED, Effect, Outcome, Suspend, Tool, ToolContext, tool
 from holdfast.runtime.upgrades import Upgrade
+from holdfast.runtime.voice import VoiceCall
 
 __all__ = [
     "UNFINISHED",
+    "Assessment",
     "Compacted",
     "Compaction",
     "Context",
     "Conversation",
+    "Crisis",
     "CrisisLog",
     "Decision",
     "Delta",
@@ -87,6 +94,7 @@ __all__ = [
     "RunStarted",
     "Runtime",
     "SessionMemoryBuffer",
+    "SessionStatus",
     "Stage",
     "StageStarted",
     "State",
@@ -101,7 +109,9 @@ __all__ = [
     "Upgrade",
     "Usage",
     "UseResult",
+    "VoiceCall",
     "Waiting",
+    "gate",
     "guardrail",
     "input",
     "kept",
@@ -112,5 +122,6 @@ __all__ = [
     "respond",
     "run_agent",
     "tool",
+    "user_in",
     "whole_of",
 ]

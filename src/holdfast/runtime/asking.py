@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -12,6 +12,15 @@ from holdfast.runtime.messages import Message
 from holdfast.runtime.models import Model, Part, Reply, Request, Usage
 
 T = TypeVar("T")
+
+
+class Named(Protocol):
+    """Whatever can be asked, and told by its name when it fails."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +63,7 @@ async def ask(
     async def once(attempt: int) -> Reply:
         return await _whole(model, model.stream(request), lambda text: told(text, attempt))
 
-    return await _tried(model, once, patience, lost)
+    return await tried(model, once, patience, lost)
 
 
 async def fill(
@@ -82,7 +91,7 @@ async def fill(
             now = _corrected(request, failure.problem) if failure.spent else now
             raise
 
-    return await _tried(model, once, patience, lost)
+    return await tried(model, once, patience, lost)
 
 
 def _corrected(request: Request, problem: str) -> Request:
@@ -90,9 +99,18 @@ def _corrected(request: Request, problem: str) -> Request:
     return msgspec.structs.replace(request, messages=[*request.messages, again])
 
 
-async def _tried(
-    model: Model, once: Callable[[int], Awaitable[T]], patience: Patience, lost: Callable[[Usage], None]
+async def tried(
+    model: Named,
+    once: Callable[[int], Awaitable[T]],
+    patience: Patience,
+    lost: Callable[[Usage], None] = lambda usage: None,
 ) -> T:
+    """What an attempt gives, which hears its number; the next one comes after a pause that grows.
+
+    Raises:
+        ModelFailed: None gave anything, or another would not help.
+        DeadlineExceeded: The last took too long.
+    """
     attempt = 1
     while True:
         try:
@@ -111,7 +129,7 @@ async def _tried(
         await asyncio.sleep(max(patience.before(attempt, random.random()), asked_for))
 
 
-async def _in_time(model: Model, answer: Awaitable[T], patience: Patience) -> T:
+async def _in_time(model: Named, answer: Awaitable[T], patience: Patience) -> T:
     """An answer before its deadline. A deadline of somebody around us is theirs to notice."""
     deadline = asyncio.timeout(patience.call)
     try:

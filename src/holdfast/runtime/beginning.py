@@ -10,7 +10,7 @@ from holdfast.core.ops import Document, Op
 from holdfast.core.values import Head, Item
 from holdfast.runtime.draft import CALLS, RUN
 from holdfast.runtime.models import Usage
-from holdfast.runtime.runs import DONE, RUNNING, Run
+from holdfast.runtime.runs import DONE, Run
 from holdfast.runtime.schema import Schema
 from holdfast.runtime.suspension import closing
 from holdfast.runtime.upgrades import Upgrades, check_known, replaced, upgraded
@@ -22,7 +22,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     epoch: int = 1
     status: str = DONE
-    stage: int = 0
+    stage: str | int | None = None
     inputs: dict[str, JSON] = {}
     usage: Usage = Usage()
 
@@ -55,6 +55,7 @@ def inbound(
     items: Sequence[Item],
     *,
     inputs: Mapping[str, JSON],
+    stage: str | None = None,
     replace: Document | None,
     schema: Schema,
     upgrades: Upgrades,
@@ -69,7 +70,7 @@ def inbound(
     snapshot = None if replace is None else replaced(replace, before, schema)
     base = before if snapshot is None else snapshot
     patches = [*upgraded(run.thread, base, schema, upgrades), *_cleaned(base)]
-    patches.append(making.set([RUN], _marked(run, inputs)))
+    patches.append(making.set([RUN], _marked(run, inputs, stage)))
     open = head.counters.open if head is not None else {}
     broken = [closing(open, before, "The run was interrupted before the tool answered.")] if open else []
     return Inbound(
@@ -80,9 +81,11 @@ def inbound(
     )
 
 
-def _marked(run: Run, inputs: Mapping[str, JSON]) -> Document:
+def _marked(run: Run, inputs: Mapping[str, JSON], stage: str | None) -> Document:
     """What the state says of a run that begins: enough to go on with it in another process."""
-    marked: Document = {"id": run.id, "epoch": run.epoch, "status": RUNNING}
+    marked: Document = {"id": run.id, "epoch": run.epoch, "status": run.status}
+    if stage is not None:
+        marked["stage"] = stage
     return {**marked, "inputs": dict(inputs)} if inputs else marked
 
 

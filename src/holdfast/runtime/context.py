@@ -46,10 +46,19 @@ class CrisisLog(Protocol):
 
 
 class EmbeddingProvider(Protocol):
-    """Turns text into vectors."""
+    """Turns texts into vectors. Vectors of different names are never compared."""
+
+    @property
+    def name(self) -> str:
+        """What made them: the model and its version."""
+        ...
 
     def embed(self, texts: Sequence[str]) -> Awaitable[Sequence[Sequence[float]]]:
-        """One vector for each text."""
+        """One vector for each text.
+
+        Raises:
+            ModelFailed: There are none.
+        """
         ...
 
 

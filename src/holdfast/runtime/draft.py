@@ -27,8 +27,10 @@ FIELDS = "fields"
 """Below a run or a call: the fields of the schema that are stored with it."""
 TURN = "turn"
 """Below a run: what is fresh in each turn, as far as finished stages have set it."""
+SAFE = "safe"
+"""Below a run: the reply that goes out whatever becomes of it, if a stage has declared one."""
 STAGE = "stage"
-"""Below a run: how many stages are done."""
+"""Below a run: the name of the stage that it is at."""
 RECENT = 64
 
 
@@ -51,6 +53,14 @@ class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
     def __bool__(self) -> bool:
         return bool(self.items or self.patches or self.actions)
 
+    def after(self, held: "RunDelta") -> "RunDelta":
+        """What this has beyond another, which it begins with."""
+        return RunDelta(
+            items=self.items[len(held.items) :],
+            patches=self.patches[len(held.patches) :],
+            actions=self.actions[len(held.actions) :],
+        )
+
 
 class Draft:
     """A schema's state in the middle of a turn."""
@@ -65,9 +75,11 @@ class Draft:
     ) -> None:
         self.schema = schema
         self.state = state
+        self.held: tuple[str, RunDelta] | None = None
         self._sizes = dict(sizes)
         self._inputs = dict(inputs)
         self._read_log = read_log
+        self.stores_fresh = found_at(state, (RUN, TURN)) is not MISSING
         self._over = found_at(state, (RUN, "status")) == DONE
         self._items: list[Item] = []
         self._patches: list[Op] = []
@@ -197,9 +209,9 @@ class Draft:
         if action is not None:
             self._actions.append(action)
 
-    def passed(self, number: int) -> None:
-        """Note how many stages are done: what they changed is not to be changed again after a crash."""
-        mark = making.set([RUN, STAGE], number)
+    def passed(self, following: str) -> None:
+        """Note which stage comes next: what those before it changed is not changed again after a crash."""
+        mark = making.set([RUN, STAGE], following)
         self.state = ops.apply(self.state, [mark])
         self._saves = [*(op for op in self._saves if op.path != mark.path), mark]
 
@@ -208,7 +220,7 @@ class Draft:
     def take_delta(self, *, final: bool = False) -> RunDelta:
         """What changed since the last commit. It stays here until ``committed`` says that it was kept.
 
-        What is fresh each turn, and how many stages are done, goes along while the run goes on, so that it
+        What is fresh each turn, and which stage comes next, goes along while the run goes on, so that it
         can be resumed.
         """
         saves = () if final else tuple(self._saves)
@@ -219,19 +231,27 @@ class Draft:
             saves=len(saves),
         )
 
+    def hold(self, reason: str) -> None:
+        """Let what changed so far be a checkpoint of its own, which is committed together with the end."""
+        self.held = (reason, self.take_delta(final=True))
+
     def committed(self, delta: RunDelta) -> None:
         """Forget a delta that the store has."""
+        self.held = None
         self._sizes = sizes_after(self._sizes, Changeset(items=delta.items))
         for item in delta.items:
             if item.log in self._recalled:
                 self._recalled[item.log].append(said(item))
         del self._items[: len(delta.items)]
+        saves = delta.patches[len(delta.patches) - delta.saves :]
+        self.stores_fresh |= any(op.path[:2] == (RUN, TURN) for op in saves)
         del self._patches[: len(delta.patches) - delta.saves]
         del self._saves[: delta.saves]
         del self._actions[: len(delta.actions)]
 
     def drop_delta(self) -> None:
         """Give up what was not committed; the stored state is not looked at again."""
+        self.held = None
         for kept in self._lists():
             kept.clear()
 
@@ -274,6 +294,7 @@ __all__ = [
     "FIELDS",
     "HISTORY",
     "RUN",
+    "SAFE",
     "STAGE",
     "TURN",
     "Delta",

@@ -13,8 +13,9 @@ from holdfast.runtime.events import Event, Failed, events_of
 from holdfast.runtime.journal import ThreadJournal
 from holdfast.runtime.lease import Lease
 from holdfast.runtime.outputs import Done, done
-from holdfast.runtime.pipeline import worked
+from holdfast.runtime.pipeline import ended_by, worked
 from holdfast.runtime.runs import CANCELLED, ERROR, Ending
+from holdfast.runtime.safety import answered, say
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.starting import Started
 from holdfast.runtime.suspension import Waiting, closing, doubtful
@@ -26,6 +27,8 @@ async def drive(
     started: Started, settings: Settings, emit: Callable[[Event], None], begun: set[str] | None = None
 ) -> Done:
     """Run the stages of a turn that was started, and make its end durable.
+
+    Once a stage has declared a safe reply, that goes out whatever fails.
 
     Raises:
         HoldfastError: The turn failed; its end says so, unless the store could not be told.
@@ -39,6 +42,18 @@ async def drive(
     assert task is not None
     lease = Lease(started.journal, settings.lease_seconds, settings.clock, task.cancel)
     lease.start()
+    try:
+        return await _driven(turn, started, settings, lease)
+    except Exception as failure:
+        if turn.safe is None:
+            raise
+        held = bool(started.journal.unwritten())
+        return answered(turn, settings, failure, version=started.journal.version, held=held)
+    finally:
+        started.journal.leave_to(settings.held_crises)
+
+
+async def _driven(turn: Turn, started: Started, settings: Settings, lease: Lease) -> Done:
     try:
         ending, waiting, error = await worked(turn, settings)
     finally:
@@ -71,9 +86,22 @@ async def _finish(
         turn.draft.drop_delta()
     if ending.termination in (CANCELLED, ERROR):
         await _close_calls(turn, started.journal)
+    if ending.termination == ERROR and turn.safe is not None:
+        await say(turn)
     if started.journal.run.key is not None:
         shown = done(turn, version=0, kind=settings.output, termination=ending.termination, waiting=waiting)
         started.journal.output = plain(shown)
+    try:
+        await _ended(turn, ending)
+    except (HoldfastError, asyncio.CancelledError) as failure:
+        if turn.draft.held is None or isinstance(failure, Conflict | LeaseLost):
+            raise
+        turn.draft.held = None  # the answer was not kept: the run ends with that, and keeps it then
+        await _ended(turn, ended_by(failure))
+        raise
+
+
+async def _ended(turn: Turn, ending: Ending) -> None:
     try:
         await turn.finish(ending)
     except HoldfastError as failure:

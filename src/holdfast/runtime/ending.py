@@ -7,24 +7,20 @@ behind commits together with the job's own end. So nothing is lost, and nothing 
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.errors import ClaimLost, HoldfastError, NotThere, RevisionConflict, StoreDamaged
+from holdfast.core.errors import NotThere, RevisionConflict, StoreDamaged
 from holdfast.core.jobs import claimed
-from holdfast.core.values import Enqueue, Finish, Job, Put, Record, RecordQuery, Write
+from holdfast.core.values import Enqueue, Job, Put, Record, RecordQuery, Write
 from holdfast.runtime.episodes import (
     ACTIVE_ROW,
-    ENDED,
     ENDING,
     TEXT,
     Episode,
     active_episode,
-    episode,
     moved,
-    row_of,
 )
 from holdfast.runtime.messages import Message, message_of
 from holdfast.threads.database import Database
@@ -32,7 +28,6 @@ from holdfast.threads.database import Database
 log = logging.getLogger("holdfast")
 JOB = "end episode"
 FEEDBACK = "feedback"
-LEASE_MS = 60_000
 PAGE = 256
 
 
@@ -61,12 +56,12 @@ async def request_end(
     now: int,
     feedback: str | None = None,
     untouched_since: int | None = None,
-    token: str | None = None,
+    claim: tuple[str, int] | None = None,
 ) -> Episode | None:
     """End the episode that a thread is in; None if there is none, or if it was touched meanwhile.
 
-    What a person thought of it is recorded with it, once. The next turn starts a new episode. With a token
-    the job that does the rest is claimed from the start, by whoever has it.
+    What a person thought of it is recorded with it, once. The next turn starts a new episode. With a
+    claim, a token and until when, the job that does the rest is held from the start.
     """
     while True:
         before = await active_episode(db, thread)
@@ -81,7 +76,7 @@ async def request_end(
             last=await _version(db, thread),
         )
         owner = before.user
-        job = _job(after, now, token)
+        job = _job(after) if claim is None else claimed_job(after, *claim)
         writes = [*moved(before, after, owner), Enqueue(job=job), *_felt(after, by, now)]
         try:
             await db.commit(writes)
@@ -90,24 +85,18 @@ async def request_end(
         return after
 
 
-def _job(of: Episode, now: int, token: str | None) -> Job:
-    job = Job(id=f"end {of.id}", kind=JOB, key=of.id, owner=of.user, body={"episode": of.id})
-    return job if token is None else claimed(job, token, now + LEASE_MS)
+def _job(of: Episode) -> Job:
+    return Job(id=job_id(of.id), kind=JOB, key=of.id, owner=of.user, body={"episode": of.id})
 
 
-async def end_now(
-    db: Database, thread: str, finalize: Finalize, *, by: str, now: int, feedback: str | None = None
-) -> Episode | None:
-    """End the episode that a thread is in and do what is left to do, and no other episode's; None if none.
+def job_id(episode: str) -> str:
+    """The id of the job that does the rest when an episode has ended."""
+    return f"end {episode}"
 
-    If that fails, the episode is still ``ending``, and its job is tried again like any other.
-    """
-    token = secrets.token_hex(16)
-    requested = await request_end(db, thread, by=by, now=now, feedback=feedback, token=token)
-    if requested is None:
-        return None
-    await _worked(db, _job(requested, now, token), finalize)
-    return await episode(db, requested.id)
+
+def claimed_job(of: Episode, token: str, until: int) -> Job:
+    """The job that does the rest, in the hands of whoever has the token."""
+    return claimed(_job(of), token, until)
 
 
 async def _version(db: Database, thread: str) -> int | None:
@@ -137,7 +126,8 @@ async def end_expired(db: Database, *, idle_ms: int, now: int) -> int:
     ended = 0
     query = RecordQuery(kind=ACTIVE_ROW, tags=(f"modality:{TEXT}",), until=now - idle_ms, limit=PAGE)
     while found := await db.records.find(query):
-        for record in found:
+        # Each process takes them in an order of its own: several would come upon the same one at once.
+        for record in sorted(found, key=lambda _: secrets.token_bytes(8)):
             try:
                 done = await request_end(db, record.id, by="timeout", now=now, untouched_since=now - idle_ms)
             except StoreDamaged as error:
@@ -148,34 +138,6 @@ async def end_expired(db: Database, *, idle_ms: int, now: int) -> int:
             break
         query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))
     return ended
-
-
-async def work(db: Database, finalize: Finalize) -> int:
-    """Do the jobs of ended episodes that are due; how many were finished."""
-    finished = 0
-    while jobs := await db.jobs.claim([JOB], limit=1, lease_ms=LEASE_MS):
-        for job in jobs:
-            finished += await _worked(db, job, finalize)
-    return finished
-
-
-async def _worked(db: Database, job: Job, finalize: Finalize) -> bool:
-    """Finish one job, or give it back with what went wrong."""
-    try:
-        before = await episode(db, job.body["episode"])
-        left = await finalize(db, before, await transcript(db, before))
-        over = msgspec.structs.replace(left.episode, status=ENDED)
-        row = Put(record=row_of(over, before.user), expect=before.revision)
-        await db.commit([row, *left.writes, Finish(job=job.id, token=job.token or "")])
-    except ClaimLost:
-        return False  # the claim runs out, and somebody else takes the job
-    except Exception as error:  # noqa: BLE001  # whatever went wrong is kept with the job, which is tried again
-        problem = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
-        log.warning("The end of %s is tried again: %s", job.body, problem)
-        with suppress(ClaimLost):  # then somebody else is at it already
-            await db.jobs.fail(job, problem)
-        return False
-    return True
 
 
 async def transcript(db: Database, of: Episode) -> list[Message]:

@@ -2,47 +2,44 @@
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypedDict, Unpack, cast
 
-import msgspec
-
-from holdfast.core.encoding import check_id
-from holdfast.core.errors import InvalidArgument, InvalidId, TurnBusy
+from holdfast.core.errors import InvalidId
 from holdfast.core.ops import Document
-from holdfast.core.values import Drop, Page, Window
-from holdfast.runtime import queueing
+from holdfast.core.values import Page, Window
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.cancelling import cancel_elsewhere
 from holdfast.runtime.compaction import Compacted, Compaction, Summarize
-from holdfast.runtime.context import MemoryMode
+from holdfast.runtime.context import EmbeddingProvider, MemoryMode
+from holdfast.runtime.crises import KEEP_DAYS, Assessment, purge_due
 from holdfast.runtime.declaring import schema_of
 from holdfast.runtime.draft import Draft
-from holdfast.runtime.driving import drive
-from holdfast.runtime.ending import Finalize, end_now, nothing_left
+from holdfast.runtime.ending import Finalize, nothing_left
 from holdfast.runtime.episodes import Episode
 from holdfast.runtime.events import Event, Mark, events_of
-from holdfast.runtime.inputs import Given, checked_inputs, user_item
+from holdfast.runtime.finishing import end_now
+from holdfast.runtime.inputs import Given, checked_inputs, free_id, user_item
 from holdfast.runtime.loop import Stage, respond
 from holdfast.runtime.messages import Message, item_of
 from holdfast.runtime.models import Model
+from holdfast.runtime.modes import Home, Homes
 from holdfast.runtime.outputs import Done, Output
 from holdfast.runtime.resting import compact_at_rest
-from holdfast.runtime.resuming import resume
 from holdfast.runtime.rewinding import Rewound, rewind
-from holdfast.runtime.runs import INTERRUPTED, QUEUED
 from holdfast.runtime.schema import Conversation, Shape
-from holdfast.runtime.settings import Settings, new_run_id, now_ms
-from holdfast.runtime.starting import Asked, Busy, Interrupted, key_id, reader, start
+from holdfast.runtime.settings import RunIds, Settings, now_ms
+from holdfast.runtime.starting import Asked, Busy, reader
+from holdfast.runtime.statuses import SessionStatus, session_status
 from holdfast.runtime.suspension import Decision
 from holdfast.runtime.sweeping import Sweeper, end_all
 from holdfast.runtime.tools import Tool
+from holdfast.runtime.turns import Turns, nobody
 from holdfast.runtime.upgrades import Upgrade, current
+from holdfast.runtime.voice import LOST, VoiceCall, end_lost, keep_alive, record, spoken
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
-
-Emit = Callable[[Event], None]
 
 
 class TurnOptions(TypedDict, total=False):
@@ -51,7 +48,7 @@ class TurnOptions(TypedDict, total=False):
     ``user`` is on whose behalf it runs, ``key`` makes repeating it safe, ``busy`` says what to do while
     another turn runs: wait, refuse, or queue. ``message_id`` names the message and ``messages`` come before
     it; those that the thread has had before are left out. ``replace_state`` becomes the base state.
-    ``origin`` and ``parent`` say where the run comes from.
+    ``origin`` and ``parent`` say where the run comes from. ``mode`` steps down to incognito.
     """
 
     user: str | None
@@ -62,6 +59,7 @@ class TurnOptions(TypedDict, total=False):
     replace_state: Document | None
     origin: str
     parent: str | None
+    mode: MemoryMode | None
 
 
 class Runtime(Generic[Shape, Output]):
@@ -89,17 +87,20 @@ class Runtime(Generic[Shape, Output]):
         lease_seconds: float = 15.0,
         sweep_seconds: float = 30.0,
         idle_seconds: float = 20 * 60.0,
+        ends_at_once: int = 4,
         close_seconds: float = 10.0,
         finalize: Finalize = nothing_left,
         finalize_active_sessions_on_close: bool = True,
         memory_mode: MemoryMode = MemoryMode.LOCAL,
+        embedding_provider: EmbeddingProvider | None = None,
+        pinned: bool = True,
+        crisis_days: float = KEEP_DAYS,
         clock: Callable[[], int] = now_ms,
-        new_id: Callable[[], str] = new_run_id,
+        new_id: Callable[[], str] | None = None,
     ) -> None:
         self._db = db
-        self._tasks: dict[str, set[asyncio.Task[Done[Any]]]] = {}
-        self._queues: dict[str, asyncio.Task[None]] = {}
-        self._touched: dict[str, tuple[Database, int]] = {}
+        self._turns = Turns()
+        self._touched = self._turns.touched
         self._close_seconds = close_seconds if finalize_active_sessions_on_close else None
         self._compaction = compaction or Compaction()
         answer = respond(instructions=instructions, tools=tools, compaction=compaction)
@@ -113,14 +114,33 @@ class Runtime(Generic[Shape, Output]):
             patience=patience or Patience(),
             lease_seconds=lease_seconds,
             idle_seconds=idle_seconds,
+            ends_at_once=ends_at_once,
             finalize=finalize,
             memory_mode=memory_mode,
+            embedding_provider=embedding_provider,
             memory_store=db.records,
             crisis_log_backend=db.records,
+            crisis_days=crisis_days,
             clock=clock,
-            new_id=new_id,
+            new_id=new_id or RunIds(),
         )
-        self._sweeper = Sweeper(db, self._settings, sweep_seconds, self._drain)
+        self._homes = Homes(Home(db=db, settings=self._settings), pinned=pinned)
+        self._sweeper = self._made_sweeper(sweep_seconds)
+
+    def _made_sweeper(self, seconds: float) -> Sweeper:
+        db, settings = self._db, self._settings
+        return Sweeper(
+            db,
+            settings,
+            seconds,
+            lambda found, thread: self._turns.drain(Home(db=found, settings=settings), thread),
+            chores=[
+                settings.held_crises.write,
+                lambda: purge_due(db, settings.clock()),
+                lambda: end_lost(db, settings.clock()),
+                lambda: self._homes.drop_idle(self._turns.is_busy),
+            ],
+        )
 
     async def __aenter__(self) -> Self:
         self._sweeper.start()
@@ -134,14 +154,16 @@ class Runtime(Generic[Shape, Output]):
     async def close(self) -> None:
         """End the turns that still run, and the episodes of the threads that had turns here, durably."""
         await self._sweeper.end()
-        queues = list(self._queues.values())
-        turns = [task for running in self._tasks.values() for task in running]
-        for task in (*queues, *turns):
-            task.cancel()
-        if queues or turns:
-            await asyncio.wait([*queues, *turns])
+        await self._turns.stop()
         if self._close_seconds is not None:
             await end_all(self._touched, self._settings, self._close_seconds)
+        await self._homes.close()
+        await self._settings.held_crises.close(self._close_seconds or LAST_SECONDS)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no turn is at work here, and none is about to begin."""
+        return self._turns.is_idle
 
     # Turns.
 
@@ -155,15 +177,17 @@ class Runtime(Generic[Shape, Output]):
             RunFailed: The turn could not be finished.
         """
         asked = self._asked(thread, message, options)
-        return await self._waited(self._task(thread, self._turn(asked, _nobody)))
+        home = self._homes.begin(thread, asked.user, options.get("mode"))
+        return await self._turns.waited(self._turns.task(thread, self._turns.run(home, asked, nobody)))
 
     async def stream_turn(
         self, thread: str, message: Given, **options: Unpack[TurnOptions]
     ) -> AsyncIterator[Event]:
         """Run one turn and tell of it as it goes. A listener that leaves does not end the turn."""
         asked = self._asked(thread, message, options)
+        home = self._homes.begin(thread, asked.user, options.get("mode"))
         told: asyncio.Queue[Event | None] = asyncio.Queue()
-        task = self._task(thread, self._turn(asked, told.put_nowait))
+        task = self._turns.task(thread, self._turns.run(home, asked, told.put_nowait))
         task.add_done_callback(lambda over: told.put_nowait(None))
         while (event := await told.get()) is not None:
             yield event
@@ -177,23 +201,21 @@ class Runtime(Generic[Shape, Output]):
         Raises:
             DecisionRefused: A decision is about no waiting call, or about one decided otherwise.
             InvalidArgument: There is nothing to resume.
+            StageGone: The run stopped at a stage that is not there any more; nothing was changed.
             TurnBusy: The run is still at work somewhere.
         """
-        work = self._resumed(self._scoped(user), thread, decisions or {}, _nobody)
-        return await self._waited(self._task(thread, work))
+        work = self._turns.resumed(self._homes.of(thread, user), thread, decisions or {}, nobody)
+        return await self._turns.waited(self._turns.task(thread, work))
 
     async def cancel(self, thread: str, *, user: str | None = None) -> bool:
         """End the run that is at work or waits on a thread, in whatever process; whether there was one.
 
         A run elsewhere is told, and ends when its lease is next renewed.
         """
-        tasks = list(self._tasks.get(thread, ()))
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if await self._turns.cancel(thread):
             return True
-        return await cancel_elsewhere(self._scoped(user), thread, self._settings)
+        home = self._homes.of(thread, user)
+        return await cancel_elsewhere(home.db, thread, home.settings)
 
     async def events(
         self, thread: str, *, after: Mark | None = None, user: str | None = None
@@ -202,7 +224,7 @@ class Runtime(Generic[Shape, Output]):
 
         They are read from the log, so any process tells the same, each once.
         """
-        found = self._scoped(user).thread(thread)
+        found = self._homes.of(thread, user).db.thread(thread)
         mark = ((await found.head()).version, LAST) if after is None else after
         async for change in found.watch(after=max(mark[0] - 1, 0)):
             for event in events_of(change):
@@ -216,7 +238,7 @@ class Runtime(Generic[Shape, Output]):
         inputs = checked_inputs(schema, message)
         said = user_item(schema, inputs, id=options.get("message_id"))
         return Asked(
-            thread=check_id(thread, "thread id"),
+            thread=free_id(thread),
             inputs=inputs,
             items=(*map(item_of, options.get("messages", ())), *said),
             user=options.get("user"),
@@ -227,117 +249,78 @@ class Runtime(Generic[Shape, Output]):
             parent=options.get("parent"),
         )
 
-    def _task(self, thread: str, work: Coroutine[Any, Any, Done[Any]]) -> "asyncio.Task[Done[Any]]":
-        task = asyncio.get_running_loop().create_task(work)
-        running = self._tasks.setdefault(thread, set())
-        running.add(task)
-
-        def forget(over: "asyncio.Task[Done[Any]]") -> None:
-            running.discard(over)
-            if not running:
-                self._tasks.pop(thread, None)
-
-        task.add_done_callback(forget)
-        return task
-
-    async def _waited(self, task: "asyncio.Task[Done[Any]]") -> Done[Any]:
-        """The result of a turn; a caller that is cancelled cancels it."""
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait([task])
-            raise
-
-    async def _turn(self, asked: Asked, emit: Emit) -> Done[Any]:
-        db = self._scoped(asked.user)
-        if asked.key is not None and await queueing.holds(db, key_id(asked.thread, asked.key)):
-            self._drain(db, asked.thread)
-            await queueing.left(db, asked.thread, key_id(asked.thread, asked.key))
-        if asked.busy != "queue":
-            return await self._begun(db, asked, emit)
-        if await queueing.first(db, asked.thread) is None:
-            try:
-                return await self._begun(db, asked, emit)
-            except TurnBusy:
-                pass
-        key = asked.key or self._settings.new_id()
-        later = msgspec.structs.replace(asked, key=key, busy="wait")
-        await queueing.enqueue(db, key_id(asked.thread, key), later, self._settings.clock())
-        self._drain(db, asked.thread)
-        return Done(thread=asked.thread, run=key_id(asked.thread, key), version=0, termination=QUEUED)
-
     async def end_session(
         self, thread: str, *, feedback: str | None = None, by: str = "api", user: str | None = None
     ) -> Episode | None:
         """End the episode that a thread is in; None if it is in none.
 
         What it leaves behind is made at once if that works, and otherwise tried again in the background, in
-        whatever process: the status says whether it is ``ended`` or still ``ending``.
+        whatever process: the status says whether it is ``ended`` or still ``ending``. An incognito thread is
+        forgotten with it.
         """
-        db, settings = self._scoped(user), self._settings
         self._touched.pop(thread, None)
-        return await end_now(db, thread, settings.finalize, by=by, now=settings.clock(), feedback=feedback)
+        home = self._homes.of(thread, user)
+        if self._homes.is_incognito(thread):
+            await self._turns.stop([thread])
+        ended = await end_now(home.db, thread, home.settings, by=by, feedback=feedback)
+        await self._homes.drop(thread)
+        return ended
 
-    async def _begun(self, db: Database, asked: Asked, emit: Emit, leave: Drop | None = None) -> Done[Any]:
-        self._touch(db, asked.thread)
-        started = await start(db, asked, self._settings, leave)
-        if isinstance(started, Done):
-            return started
-        if isinstance(started, Interrupted):
-            return await self._taken_up(db, asked, started, emit)
-        return await drive(started, self._settings, emit)
+    async def session_status(self, thread: str, *, user: str | None = None) -> SessionStatus:
+        """Where a thread stands: its run, its episode, what is left to do, and what a caller can do next."""
+        home = self._homes.of(thread, user)
+        return await session_status(home.db, thread, home.settings)
 
-    def _touch(self, db: Database, thread: str) -> None:
-        """Remember which threads had turns here lately; those idle for longer are ended by the sweep."""
-        now = self._settings.clock()
-        self._touched.pop(thread, None)
-        self._touched[thread] = (db, now)
-        idle = now - int(self._settings.idle_seconds * 1000)
-        while (oldest := next(iter(self._touched.items())))[1][1] < idle:
-            del self._touched[oldest[0]]
+    def ephemeral(self) -> Database:
+        """Crisis rows and feedback of ended incognito sessions, in memory until this runtime is closed."""
+        return self._homes.ended.scope(tenant=self._db.tenant)
 
-    async def _taken_up(self, db: Database, asked: Asked, broken: Interrupted, emit: Emit) -> Done[Any]:
-        """Go on with a turn that was begun before; if the thread has gone on without it, that is its end."""
-        try:
-            return await self._resumed(db, asked.thread, {}, emit, run=broken.run)
-        except InvalidArgument:
-            return Done(thread=asked.thread, run=broken.run, version=0, termination=INTERRUPTED)
+    # Calls.
 
-    async def _resumed(
+    async def record_voice_turn(
         self,
-        db: Database,
         thread: str,
-        decisions: Mapping[str, Decision],
-        emit: Emit,
-        run: str | None = None,
+        *,
+        said: str = "",
+        replied: str = "",
+        tool_calls: Sequence[VoiceCall] = (),
+        crisis: Assessment | None = None,
+        user: str | None = None,
+        key: str | None = None,
+        mode: MemoryMode | None = None,
     ) -> Done[Any]:
-        resumed = await resume(db, thread, decisions, self._settings, only=run)
-        if isinstance(resumed, Done):
-            return resumed
-        try:
-            return await drive(resumed.started, self._settings, emit, resumed.begun)
-        finally:
-            self._drain(db, thread)
+        """Keep a turn of a call as a realtime client tells it, once it was spoken. No stage runs.
 
-    def _drain(self, db: Database, thread: str) -> None:
-        """Begin the queued turns of a thread, one after another, in the background."""
-        if thread not in self._queues:
-            task = asyncio.get_running_loop().create_task(self._drained(db, thread))
-            self._queues[thread] = task
-            task.add_done_callback(lambda over: self._queues.pop(thread, None))
+        Raises:
+            InvalidArgument: Nothing was said.
+            KeyReused: The key was used for another turn.
+            TurnSuspended: The thread waits for a decision.
+            ModeRefused: The mode cannot be had.
+        """
+        schema, calls = self._settings.schema, tool_calls
+        asked = spoken(
+            thread, schema, said=said, replied=replied, tool_calls=calls, crisis=crisis, user=user, key=key
+        )
+        home = self._homes.begin(thread, user, mode)
+        self._turns.touch(home, thread)
+        return await self._turns.waited(self._turns.task(thread, record(home.db, asked, home.settings)))
 
-    async def _drained(self, db: Database, thread: str) -> None:
-        await queueing.drained(db, thread, lambda asked, leave: self._begun(db, asked, _nobody, leave))
+    async def voice_alive(
+        self, thread: str, *, seconds: float = 60.0, user: str | None = None
+    ) -> Episode | None:
+        """Say that a call goes on. If nobody says so again in time, its client is taken for lost."""
+        home = self._homes.of(thread, user)
+        return await keep_alive(home.db, thread, now=home.settings.clock(), seconds=seconds)
 
-    def _scoped(self, user: str | None) -> Database:
-        return self._db if user is None else self._db.scope(tenant=self._db.tenant, user=user)
+    async def voice_lost(self, thread: str, *, user: str | None = None) -> Episode | None:
+        """End the episode of a call whose client is gone; None if there is none."""
+        return await self.end_session(thread, by=LOST, user=user)
 
     # Threads.
 
     async def state(self, thread: str, *, at: int | None = None, user: str | None = None) -> Shape:
         """The state of a thread as the schema declares it, now or at an earlier version."""
-        found: Thread = self._scoped(user).thread(thread)
+        found: Thread = self._homes.of(thread, user).db.thread(thread)
         head = await found.head(at=at)
         schema, upgrades = self._settings.schema, self._settings.upgrades
         state = current(thread, head.state, schema, upgrades)
@@ -348,17 +331,19 @@ class Runtime(Generic[Shape, Output]):
         self, thread: str, *, last: int = 50, before: int | None = None, user: str | None = None
     ) -> Window:
         """A page of the history, oldest first; ``before`` is the place of the first item of the next page."""
-        return await self._scoped(user).thread(thread).items(last=last, before=before)
+        return await self._homes.of(thread, user).db.thread(thread).items(last=last, before=before)
 
-    async def threads(self, *, user: str | None = None, limit: int = 50, after: str | None = None) -> Page:
-        """The threads, newest first."""
-        return await self._scoped(user).threads(limit=limit, after=after)
+    async def threads(
+        self, *, user: str | None = None, limit: int = 50, after: str | None = None, system: bool = False
+    ) -> Page:
+        """The threads, newest first; those that hold what is remembered only if ``system`` is set."""
+        return await self._homes.listed(user).threads(limit=limit, after=after, system=system)
 
     async def fork(
         self, thread: str, new_id: str, *, at: int | None = None, user: str | None = None
     ) -> Thread:
         """A new thread that goes its own way from a version of another."""
-        return await self._scoped(user).thread(thread).fork(new_id, at=at)
+        return await self._homes.fork(thread, free_id(new_id), user, at)
 
     async def rewind(
         self,
@@ -380,8 +365,8 @@ class Runtime(Generic[Shape, Output]):
             TurnBusy: A turn is at work.
             VersionConflict: Somebody wrote meanwhile; nothing was changed.
         """
-        db = self._scoped(user)
-        return await rewind(db, thread, self._settings, run=run, to=to, compaction=compaction)
+        home = self._homes.of(thread, user)
+        return await rewind(home.db, thread, home.settings, run=run, to=to, compaction=compaction)
 
     async def compact(
         self,
@@ -406,12 +391,11 @@ class Runtime(Generic[Shape, Output]):
             keep=self._compaction.keep if keep is None else keep,
             summarize=summarize or self._compaction.summarize,
         )
-        return await compact_at_rest(self._scoped(user), thread, how, self._settings)
+        home = self._homes.of(thread, user)
+        return await compact_at_rest(home.db, thread, how, home.settings)
 
 
+LAST_SECONDS = 10.0
+"""How long a close tries to write what is held of the crisis log, unless it has another deadline."""
 LAST = 1 << 31
 """An index after every event of a version."""
-
-
-def _nobody(event: Event) -> None:
-    """Nobody listens."""

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core.encoding import encode
 from holdfast.core.values import Item
-from holdfast.runtime.messages import Message, item_of, message_of
+from holdfast.runtime.messages import THOUGHTS, Message, item_of, message_of
 from holdfast.runtime.schema import Field
 
 
@@ -40,5 +40,5 @@ def said(item: Item) -> bytes:
     """What two items must have in common to be one entry written twice: all but ids and stamps."""
     body = item.body
     if isinstance(body, dict):
-        body = {key: value for key, value in body.items() if key != "meta"}
+        body = {key: value for key, value in body.items() if key not in ("meta", THOUGHTS)}
     return encode([item.role, item.kind, item.call, item.codec, body if item.codec == "json" else ""])

@@ -18,6 +18,8 @@ from holdfast.threads.database import Database
 ACTIVE_ROW, ROW = "active episode", "episode"
 ACTIVE, ENDING, ENDED = "active", "ending", "ended"
 TEXT, VOICE = "text", "voice"
+LEASED = "leased"
+"""The tag of an active episode whose client has promised to say that it is there."""
 
 
 class Notes(Protocol):
@@ -26,7 +28,7 @@ class Notes(Protocol):
     episode: "Episode | None"
 
     def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
-        """Keep it with the episode, when the turn ends."""
+        """Keep it with the episode, with the next commit."""
         ...
 
 
@@ -50,7 +52,8 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``user`` is whose thread it is, ``first`` the place in the history where its transcript starts, ``last``
     the version where it ends, ``crisis`` the highest level seen, ``candidates`` what may be remembered once
-    it ends.
+    it ends. ``modality`` is that of its last turn. ``until`` is when a call is taken for lost, if its client
+    has promised to say that it is there.
     """
 
     id: str
@@ -65,6 +68,7 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     turns: int = 0
     crisis: int = 0
     candidates: tuple[JSON, ...] = ()
+    until: int | None = None
     ended: int | None = None
     ended_by: str | None = None
     feedback: str | None = None
@@ -109,19 +113,36 @@ def row_of(episode: Episode, owner: str | None) -> Record:
         kind=ACTIVE_ROW if active else ROW,
         id=episode.thread if active else episode.id,
         owner=owner,
-        tags=(f"modality:{episode.modality}",) if active else (f"thread:{episode.thread}", episode.status),
+        tags=_active_tags(episode) if active else (f"thread:{episode.thread}", episode.status),
         sort=episode.touched,
         body=plain(msgspec.structs.replace(episode, revision=0)),
     )
 
 
-def touched(before: Episode | None, thread: str, user: str | None, now: int, first: int) -> Episode:
+def _active_tags(episode: Episode) -> tuple[str, ...]:
+    tags = (f"modality:{episode.modality}",)
+    return tags if episode.until is None else (*tags, LEASED)
+
+
+def touched(
+    before: Episode | None, thread: str, user: str | None, now: int, first: int, modality: str = TEXT
+) -> Episode:
     """The episode that a turn belongs to: the active one, or a new one that starts with it."""
     if before is None:
         return Episode(
-            id=new_episode_id(), thread=thread, user=user, started=now, touched=now, first=first, turns=1
+            id=new_episode_id(),
+            thread=thread,
+            user=user,
+            modality=modality,
+            started=now,
+            touched=now,
+            first=first,
+            turns=1,
         )
-    return msgspec.structs.replace(before, touched=now, turns=before.turns + 1)
+    until = before.until if modality == VOICE else None
+    return msgspec.structs.replace(
+        before, touched=now, turns=before.turns + 1, modality=modality, until=until
+    )
 
 
 async def rehomed(db: Database, kept: Episode) -> Write | None:

@@ -22,6 +22,7 @@ USER_MESSAGE = "UserMessage"
 ASSISTANT = "AssistantTurnCommitted"
 TOOL_RESULTS = "ToolResultsCommitted"
 RUN_FINISHED = "RunFinished"
+VOICE_TURN = "VoiceTurn"
 
 
 class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -112,7 +113,8 @@ def _events(change: Changeset) -> Iterator[Event]:
         yield HistoryRewritten(run=change.run_id, reason=change.reason, ended=ended)
     for item in change.items:
         if item.log == HISTORY and item.visibility == "all":
-            yield MessageAdded(run=change.run_id, message=message_of(item))
+            told = msgspec.structs.replace(message_of(item), thoughts=())
+            yield MessageAdded(run=change.run_id, message=told)
     shown = tuple(op for op in change.patches if not str(op.path[0] if op.path else "").startswith("$"))
     if shown:
         yield StateChanged(run=change.run_id, patches=shown)

@@ -1,22 +1,14 @@
 """What went wrong at a provider: whether asking again may help, told without anything secret."""
 
-import re
 from collections.abc import Sequence
 
 from pydantic_ai import exceptions
 
 from holdfast.core.errors import ModelFailed
+from holdfast.runtime.hiding import hidden, is_passing
 
 FAILURES = (exceptions.AgentRunError, exceptions.UserError, exceptions.FallbackExceptionGroup)
 """What a request to a provider may raise."""
-
-_LONGEST = 300
-_PASSING = frozenset((408, 409, 425, 429))
-_HIDDEN = "[hidden]"
-_KEYS = re.compile(
-    r"\bbearer\s+\S+|\b(?:sk|pk|rk|gsk|xai|ghp|key|api[-_]?key)[-_=:][\w.*-]{6,}|\bAIza[\w-]{10,}",
-    re.IGNORECASE,
-)
 
 
 def failure_of(model: str, error: BaseException, secrets: Sequence[str] = ()) -> ModelFailed:
@@ -30,14 +22,6 @@ def failure_of(model: str, error: BaseException, secrets: Sequence[str] = ()) ->
         retry=_may_pass(error),
         retry_after_ms=None if after is None else round(after * 1000),
     )
-
-
-def hidden(text: str, secrets: Sequence[str]) -> str:
-    """A text on one line without keys, cut where it is too long to be read."""
-    for secret in secrets:
-        text = text.replace(secret, _HIDDEN)
-    line = " ".join(_KEYS.sub(_HIDDEN, text).split()).rstrip(".")
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 
 def _failure_of_all(model: str, failures: Sequence[ModelFailed]) -> ModelFailed:
@@ -57,7 +41,7 @@ def _may_pass(error: BaseException) -> bool:
         return False
     if isinstance(error, exceptions.ModelHTTPError):
         told = error.provider_retry_hint
-        return told if told is not None else error.status_code in _PASSING or error.status_code >= 500
+        return told if told is not None else is_passing(error.status_code)
     if isinstance(error, exceptions.ContentFilterError):
         return False
     return isinstance(error, exceptions.ModelAPIError | exceptions.UnexpectedModelBehavior)

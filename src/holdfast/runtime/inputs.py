@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.core import items
-from holdfast.core.encoding import JSON
-from holdfast.core.errors import InvalidArgument, StateInvalid
-from holdfast.core.values import HISTORY, Item
+from holdfast.core.encoding import JSON, check_id
+from holdfast.core.errors import InvalidArgument, InvalidId, StateInvalid
+from holdfast.core.values import HISTORY, RESERVED, Item
 from holdfast.runtime.schema import Fold, Lifecycle, Schema
 
 MESSAGE = "message"
@@ -17,6 +17,18 @@ CALLER = "the caller"
 
 Given: TypeAlias = str | Mapping[str, Any] | msgspec.Struct
 """What a caller gives to a turn: the message alone, a dict of inputs, or an input type of the application."""
+
+
+def free_id(thread: str) -> str:
+    """The id of a thread, if a conversation may have it.
+
+    Raises:
+        InvalidId: It cannot name anything, or names what Holdfast keeps for itself.
+    """
+    if check_id(thread, "thread id").startswith(RESERVED):
+        problem = f"{thread!r} is a name of Holdfast's own, as all that begin with {' or '.join(RESERVED)}"
+        raise InvalidId(what="thread id", problem=problem)
+    return thread
 
 
 def checked_inputs(schema: Schema, given: Given) -> dict[str, JSON]:

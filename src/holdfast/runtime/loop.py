@@ -24,6 +24,9 @@ from holdfast.runtime.view import HEARD, WINDOW, Prepare, Seen, Shows, View, kep
 
 Stage: TypeAlias = Callable[[Any, Context], Awaitable[Delta | None]]
 MOST_STEPS = 32
+ENDS = "ends_with_its_answer"
+"""The mark of a stage that does nothing more once its last answer is made: if no other stage follows, the
+answer and the end of the run go to disk together."""
 
 
 def respond(
@@ -38,13 +41,15 @@ def respond(
     compaction: Compaction | None = None,
     live: bool = True,
     field: str = "reply",
+    name: str = "respond",
 ) -> Stage:
     """A stage that lets the model answer, with tools, and puts the final text into a field.
 
     The model sees the newest ``window`` messages, and all of this turn, of them those that ``shows`` lets
     through, in the shape that ``prepare`` gives them; the history is not touched by any of it. Guardrails
     look at what the user said before anything is kept of an answer, and at each text of an answer before
-    it is kept. ``live`` says whether listeners hear text before it is kept.
+    it is kept. ``live`` says whether listeners hear text before it is kept. A second such
+    stage needs another ``name``.
     """
     responder = _Responder(
         toolbox=Toolbox(tools),
@@ -59,6 +64,8 @@ def respond(
         said = instructions(state) if callable(instructions) else instructions
         return {field: await responder.answer(ctx, said)}
 
+    respond.__name__ = name
+    setattr(respond, ENDS, True)
     return respond
 
 
@@ -100,7 +107,7 @@ class _Responder:
         messages, calls = kept(reply, seen.own)
         ctx.turn.add(messages)
         self.toolbox.intend(ctx.turn, calls)
-        await ctx.turn.checkpoint(ASSISTANT)
+        await ctx.turn.checkpoint(ASSISTANT, last=not calls)
         return reply, calls
 
     async def _shown(self, ctx: Context, seen: Seen, instructions: str, gauge: Gauge) -> list[Message]:

@@ -8,12 +8,16 @@ from holdfast.core.encoding import JSON
 from holdfast.core.pairing import CALL, REPAIR, RESULT
 from holdfast.core.values import HISTORY, Item
 
+THOUGHTS = "thoughts"
+"""The key of an item's body under which it keeps what a model thought."""
+
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry of the conversation.
 
     A tool call has a ``call`` id, a ``name`` and ``arguments``; its result has the ``call`` id and its
-    output as ``content``. ``meta`` is what an application stamps on it.
+    output as ``content``. ``meta`` is what an application stamps on it. ``thoughts`` are what a model thought
+    before it said this, for its provider alone: nobody is shown them.
     """
 
     role: str
@@ -27,6 +31,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: int | None = None
     visibility: str = "all"
     meta: dict[str, JSON] = {}
+    thoughts: tuple[JSON, ...] = ()
 
     @property
     def text(self) -> str:
@@ -50,6 +55,7 @@ def message_of(item: Item) -> Message:
         step=item.step,
         visibility=item.visibility,
         meta=body.get("meta", {}),
+        thoughts=tuple(body.get(THOUGHTS, ())),
     )
 
 
@@ -61,6 +67,8 @@ def item_of(message: Message, log: str = HISTORY) -> Item:
         body = {"output" if message.kind == RESULT else "content": message.content}
     if message.meta:
         body["meta"] = message.meta
+    if message.thoughts:
+        body[THOUGHTS] = list(message.thoughts)
     return Item(
         body=body,
         role=message.role,
@@ -74,4 +82,4 @@ def item_of(message: Message, log: str = HISTORY) -> Item:
     )
 
 
-__all__ = ["CALL", "REPAIR", "RESULT", "Message", "item_of", "message_of"]
+__all__ = ["CALL", "REPAIR", "RESULT", "THOUGHTS", "Message", "item_of", "message_of"]

@@ -29,11 +29,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that a model wants called."""
+    """A tool that a model wants called, and what it thought before."""
 
     id: str
     name: str
     arguments: JSON
+    thoughts: tuple[JSON, ...] = ()
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +60,11 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished reply."""
+    """A finished reply. ``thoughts`` are what the model thought before its text, as it wants them back."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
+    thoughts: tuple[JSON, ...] = ()
     usage: Usage = Usage(calls=1)
 
 

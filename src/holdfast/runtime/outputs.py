@@ -24,6 +24,8 @@ else:
 
 
 _NOTHING: Any = None
+REPLIES = ("reply", "response_text")
+"""The fields whose text is the text of a turn; the first one that there is."""
 
 
 class Done(msgspec.Struct, Generic[Output], frozen=True, kw_only=True):
@@ -50,7 +52,7 @@ def done(
 ) -> Done[Any]:
     """The result of a turn, as the output view shows it: the fields that it names, and no others."""
     values = turn.draft.values()
-    text = values.get("reply", values.get("response_text", ""))
+    text = next((values[name] for name in REPLIES if name in values), "")
     return Done(
         thread=turn.thread,
         run=turn.id,

@@ -3,18 +3,21 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
+from holdfast.core.encoding import JSON
 from holdfast.core.errors import DeadlineExceeded, HoldfastError
 from holdfast.runtime.context import Context
 from holdfast.runtime.diagnostics import stamp
 from holdfast.runtime.draft import RUN, STAGE
 from holdfast.runtime.episodes import Buffer
 from holdfast.runtime.events import USER_MESSAGE, Failed, StageStarted
-from holdfast.runtime.loop import Stage
+from holdfast.runtime.loop import ENDS, Stage
 from holdfast.runtime.outputs import shown
 from holdfast.runtime.runs import CANCELLED, ERROR, NATURAL, SUSPENDED, Ending
 from holdfast.runtime.settings import Settings
+from holdfast.runtime.stages import name_of, remaining
 from holdfast.runtime.suspension import Suspended, Waiting
 from holdfast.runtime.turn import Turn
 
@@ -38,14 +41,21 @@ async def _ended(turn: Turn, settings: Settings) -> Worked:
     except Suspended as suspended:
         return Ending(termination=SUSPENDED), suspended.waiting, None
     except asyncio.CancelledError as error:
-        return Ending(termination=CANCELLED), (), error
+        return ended_by(error), (), error
     except HoldfastError as error:
         turn.tell(Failed(code=error.code, problem=str(error)))
-        return Ending(termination=ERROR, problem=f"{error.code}: {error}"), (), error
+        return ended_by(error), (), error
     except Exception as error:  # noqa: BLE001  # a stage is not ours: its run ends as an error, then it is raised
         turn.tell(Failed(code="stage_failed", problem=f"{type(error).__name__}: {error}"))
         return Ending(termination=ERROR, problem=f"{type(error).__name__}: {error}"), (), error
     return Ending(termination=NATURAL), (), None
+
+
+def ended_by(error: HoldfastError | asyncio.CancelledError) -> Ending:
+    """The end that an error brings."""
+    if isinstance(error, HoldfastError):
+        return Ending(termination=ERROR, problem=f"{error.code}: {error}")
+    return Ending(termination=CANCELLED)
 
 
 def context_of(turn: Turn, settings: Settings) -> Context:
@@ -65,46 +75,48 @@ def context_of(turn: Turn, settings: Settings) -> Context:
 async def run_stages(stages: Sequence[Stage], ctx: Context) -> None:
     """Run every stage that is not done yet, and fold what each returns.
 
-    A stage that asked a model is made durable when it ends: it is not asked again after a crash. Whatever
-    a finished stage changed is stored together with the note that it is done, so nothing is folded twice.
+    A stage that asked a model, or saw a crisis, is made durable when it ends: it is not asked again after a
+    crash, and what it saw is on record before anybody words a reply. Whatever a finished stage changed is
+    stored together with the note that it is done, so nothing is folded twice.
 
     Raises:
         DeadlineExceeded: All of it took too long.
+        StageGone: The stage that it stopped at is not among these.
     """
     turn, seconds = ctx.turn, ctx.turn.patience.turn
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:
-            for number, stage in enumerate(stages[_done(turn) :], start=_done(turn) + 1):
-                await _run(stage, ctx, number, last=number == len(stages))
+            left = remaining(stages, _mark(turn), thread=turn.thread, run=turn.id)
+            for stage, following in zip_longest(left, left[1:]):
+                await _run(stage, ctx, following)
     except TimeoutError as error:
         if not deadline.expired():
             raise
         raise DeadlineExceeded(what=f"The turn of thread {turn.thread!r}", seconds=seconds) from error
 
 
-async def _run(stage: Stage, ctx: Context, number: int, *, last: bool) -> None:
+async def _run(stage: Stage, ctx: Context, following: Stage | None) -> None:
     turn, name = ctx.turn, name_of(stage)
     turn.trace.append(name)
     turn.tell(StageStarted(name=name))
+    turn.ends_now = following is None and getattr(stage, ENDS, False)
     asked, began = turn.asked, time.perf_counter()
     delta: Any = await stage(turn.draft.view(), ctx)
     turn.times[name] = turn.times.get(name, 0.0) + _ms_since(began)
     await turn.draft.recall(delta, turn.id)
     turn.write(name, delta)
-    turn.draft.passed(number)
-    if turn.asked > asked and not last:
+    if following is None:
+        return  # the end of the run is the next checkpoint
+    turn.draft.passed(name_of(following))
+    if turn.asked > asked or turn.journal.unwritten():
         await turn.checkpoint(USER_MESSAGE)
 
 
-def name_of(stage: Stage) -> str:
-    """What a stage is called."""
-    return getattr(stage, "__name__", type(stage).__name__)
-
-
-def _done(turn: Turn) -> int:
+def _mark(turn: Turn) -> JSON:
+    """Which stage the state says that the run is at."""
     standing = turn.draft.state.get(RUN)
-    return int(standing.get(STAGE, 0)) if isinstance(standing, dict) else 0
+    return standing.get(STAGE) if isinstance(standing, dict) else None
 
 
 def _ms_since(began: float) -> float:

@@ -23,6 +23,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from holdfast.runtime.failures import FAILURES, failure_of
+from holdfast.runtime.thoughts import own_thoughts, thoughts_of
 from holdfast.runtime.translating import as_heard, calls_of, text_of, usage_of, whole_text
 
 T = TypeVar("T")
@@ -112,7 +113,12 @@ class ProviderModel:
     ) -> tuple[list[ModelMessage], ModelRequestParameters]:
         if request.instructions:
             parameters.instruction_parts = [InstructionPart(content=request.instructions)]
-        return self._model.prepare_messages(as_heard(request.messages), parameters), parameters
+        models = list(_models(self._model))
+        heard = [
+            own_thoughts(message, models) if isinstance(message, ModelResponse) else message
+            for message in as_heard(request.messages)
+        ]
+        return self._model.prepare_messages(heard, parameters), parameters
 
     def _reply(self, request: Request, response: ModelResponse) -> Reply:
         self._check_whole(response)
@@ -122,7 +128,8 @@ class ProviderModel:
             # Out of tokens in the middle of a call, the same request would end there again.
             retry = response.finish_reason != "length"
             raise self._failed(str(error), retry=retry, usage=usage_of(response)) from None
-        return Reply(text=whole_text(response), calls=calls, usage=usage_of(response))
+        thoughts = thoughts_of(response).text
+        return Reply(text=whole_text(response), calls=calls, thoughts=thoughts, usage=usage_of(response))
 
     def _check_whole(self, response: ModelResponse) -> None:
         if response.state != "complete":
@@ -159,12 +166,18 @@ def _made(model: str | Provided[Any]) -> Provided[Any]:
 
 def _keys(model: Provided[Any]) -> Iterator[str]:
     """The keys that a model shows its provider; it may stand for several others."""
-    key = getattr(getattr(model, "client", None), "api_key", None)
-    if isinstance(key, str) and key:
-        yield key
+    for each in _models(model):
+        key = getattr(getattr(each, "client", None), "api_key", None)
+        if isinstance(key, str) and key:
+            yield key
+
+
+def _models(model: Provided[Any]) -> Iterator[Provided[Any]]:
+    """A model, and those that it stands for."""
+    yield model
     for inner in (*getattr(model, "models", ()), getattr(model, "wrapped", None)):
         if isinstance(inner, Provided):
-            yield from _keys(inner)
+            yield from _models(inner)
 
 
 def _said_its_end(stream: StreamedResponse, response: ModelResponse) -> bool:

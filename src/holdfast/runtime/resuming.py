@@ -20,6 +20,7 @@ from holdfast.runtime.journal import ThreadJournal
 from holdfast.runtime.outputs import Done, done_before
 from holdfast.runtime.runs import DONE, KIND, RUNNING, SUSPENDED, WAITING, Run, meta_of, record_of, run_of
 from holdfast.runtime.settings import Settings
+from holdfast.runtime.stages import remaining
 from holdfast.runtime.starting import Started, is_over, reader
 from holdfast.runtime.suspension import Decision, suspended_calls
 from holdfast.runtime.upgrades import upgraded
@@ -51,6 +52,7 @@ async def resume(
     Raises:
         DecisionRefused: A decision is about no waiting call, or about one decided otherwise.
         InvalidArgument: There is nothing to resume.
+        StageGone: The run stopped at a stage that is not there any more; nothing was changed.
         TurnBusy: The run is still at work somewhere.
     """
     thread = db.thread(id)
@@ -65,6 +67,7 @@ async def resume(
         decided = await decide(thread, head, run, decisions)
         if not decided and (now.status == DONE or (now.status == WAITING and suspended_calls(head.state))):
             return await _as_it_is(thread, head, run, settings)
+        remaining(settings.stages, now.stage, thread=id, run=run.id)  # before anything is changed
         try:
             started = await _taken(db, head, run, now, list(decided.values()), settings)
         except (VersionConflict, RevisionConflict):
@@ -94,7 +97,14 @@ async def _taken(
     assert isinstance(committed, Committed)
     assert isinstance(saved, Record)
     held = msgspec.structs.replace(held, revision=saved.revision)
-    journal = ThreadJournal(db, held, version=committed.version, owner=head.owner, clock=settings.clock)
+    journal = ThreadJournal(
+        db,
+        held,
+        version=committed.version,
+        owner=head.owner,
+        clock=settings.clock,
+        days=settings.crisis_days,
+    )
     journal.episode = await active_episode(db, run.thread)
     thread = db.thread(run.thread)
     inputs = await _inputs(thread, run.id, now.inputs)

@@ -1,11 +1,11 @@
 """What a runtime is made of."""
 
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.core.errors import InvalidArgument
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.context import (
     CrisisLog,
@@ -14,12 +14,15 @@ from holdfast.runtime.context import (
     MemoryStore,
     SessionMemoryBuffer,
 )
+from holdfast.runtime.crises import KEEP_DAYS, HeldCrises
 from holdfast.runtime.ending import Finalize, nothing_left
 from holdfast.runtime.loop import Stage
 from holdfast.runtime.models import Model
 from holdfast.runtime.outputs import check_output
 from holdfast.runtime.schema import Schema
+from holdfast.runtime.stages import check_stages
 from holdfast.runtime.upgrades import Upgrade, check_upgrades
+from holdfast.stores.chance import Chance
 
 
 def now_ms() -> int:
@@ -27,9 +30,15 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def new_run_id() -> str:
-    """A name that no other run has."""
-    return f"run-{secrets.token_hex(10)}"
+class RunIds:
+    """Names that no other run has. Chance comes in blocks: each system call lets another thread run first."""
+
+    def __init__(self) -> None:
+        self._chance = Chance()
+
+    def __call__(self) -> str:
+        """The next one."""
+        return f"run-{self._chance(10).hex()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +56,19 @@ class Settings:
     patience: Patience = field(default_factory=Patience)
     lease_seconds: float = 15.0
     idle_seconds: float = 20 * 60.0
+    ends_at_once: int = 4
     finalize: Finalize = nothing_left
+    crisis_days: float = KEEP_DAYS
+    held_crises: HeldCrises = field(default_factory=HeldCrises)
     memory_mode: MemoryMode = MemoryMode.LOCAL
     embedding_provider: EmbeddingProvider | None = None
     session_memory_buffer: SessionMemoryBuffer | None = None
     clock: Callable[[], int] = now_ms
-    new_id: Callable[[], str] = new_run_id
+    new_id: Callable[[], str] = field(default_factory=RunIds)
 
     def __post_init__(self) -> None:
         check_output(self.schema, self.output)
         check_upgrades(self.schema, self.upgrades)
+        check_stages(self.stages)
+        if self.ends_at_once < 1:
+            raise InvalidArgument(problem="At least one episode must be ended at a time.")

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from holdfast.core import places
-from holdfast.core.encoding import JSON, encode
+from holdfast.core.encoding import JSON, encode, plain
 from holdfast.core.errors import (
     KeyReused,
     RecordNotFound,
@@ -36,17 +36,20 @@ from holdfast.core.values import (
     Write,
 )
 from holdfast.runtime.beginning import Inbound, inbound, spent, standing
+from holdfast.runtime.crises import Assessment, CrisisRows
 from holdfast.runtime.draft import Draft, ReadLog, sizes_after
-from holdfast.runtime.episodes import Episode, active_episode, saved, touched
-from holdfast.runtime.events import USER_MESSAGE
+from holdfast.runtime.episodes import TEXT, VOICE, Episode, active_episode, saved, touched
+from holdfast.runtime.events import USER_MESSAGE, VOICE_TURN
 from holdfast.runtime.holders import is_gone, this_process
 from holdfast.runtime.inputs import MESSAGE
 from holdfast.runtime.journal import ThreadJournal, ended
 from holdfast.runtime.outputs import Done, done_before
+from holdfast.runtime.recent import Recent, Rest
 from holdfast.runtime.runs import (
     DONE,
     INTERRUPTED,
     KIND,
+    NATURAL,
     RUNNING,
     WAITING,
     Ending,
@@ -56,6 +59,7 @@ from holdfast.runtime.runs import (
     run_of,
 )
 from holdfast.runtime.settings import Settings
+from holdfast.runtime.stages import first_name
 from holdfast.runtime.suspension import doubtful, suspended_calls
 from holdfast.runtime.taken import was_taken_back
 from holdfast.threads.database import Database
@@ -67,8 +71,15 @@ LOOK_AGAIN = 1.0
 Busy: TypeAlias = Literal["wait", "refuse", "queue"]
 
 
+class Spoken(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that has happened already, in a call: what was replied, and how serious it was."""
+
+    reply: str = ""
+    assessed: Assessment | None = None
+
+
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that somebody wants."""
+    """A turn that somebody wants; one that was ``spoken`` is over with its first changeset."""
 
     thread: str
     inputs: dict[str, JSON]
@@ -79,10 +90,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     replace: Document | None = None
     origin: str = "user"
     parent: str | None = None
+    spoken: Spoken | None = None
 
     def print(self) -> str:
         """What two requests with one key must have in common."""
-        said = [self.thread, self.inputs, self.user, self.replace]
+        said: list[JSON] = [self.thread, self.inputs, self.user, self.replace]
+        if self.spoken is not None:
+            said.append([[item.role, item.kind, item.body] for item in self.items])
         return hashlib.sha256(encode(said)).hexdigest()
 
 
@@ -101,11 +115,12 @@ class Interrupted(msgspec.Struct, frozen=True):
 
 
 async def start(
-    db: Database, asked: Asked, settings: Settings, leave: Drop | None = None
+    db: Database, asked: Asked, settings: Settings, leave: Drop | None = None, *, recent: Recent | None = None
 ) -> Started | Done | Interrupted:
     """Take the thread and commit what comes in; or what became of the turn, if it was made before.
 
-    ``leave`` takes a queued turn out of the queue in the same commit.
+    ``leave`` takes a queued turn out of the queue in the same commit. What is ``recent`` may be out of date:
+    then nothing is committed, and the thread is looked at afresh.
 
     Raises:
         TurnBusy: Another turn is running, and the caller does not want to wait here.
@@ -117,73 +132,108 @@ async def start(
     while True:
         if asked.key is not None and (before := await _made_before(db, asked, settings)) is not None:
             return before
-        head = await _head(thread)
+        rest = recent.take(db, asked.thread) if recent is not None else None
         try:
-            release = await _released(db, thread, head, asked, settings)
-        except _Wait:
-            continue
-        run = _run(asked, settings)
-        items = await _unknown(thread, head, asked.items)
-        first = inbound(
-            head,
-            run,
-            [msgspec.structs.replace(item, run=run.id) for item in items],
-            inputs=kept_inputs(asked),
-            replace=asked.replace,
-            schema=settings.schema,
-            upgrades=settings.upgrades,
-        )
-        try:
-            writes = release if leave is None else [*release, leave]
-            return await _taken(db, head, run, first, writes, asked, settings)
+            return await _begun(db, rest or await _looked(db, thread), asked, settings, leave)
         except RevisionConflict as conflict:
             if leave is not None and conflict.kind == leave.kind:
                 raise  # somebody else took it out of the queue
-        except (VersionConflict, ThreadExists):
+        except ThreadExists:
+            if await _head(thread) is None:  # it is somebody else's, and not there for us
+                raise ThreadNotFound(thread=asked.thread) from None
+        except (VersionConflict, _Wait):
             pass  # somebody was faster: the whole turn goes behind what they did
+        except ThreadNotFound:
+            if rest is None:
+                raise  # it was deleted since its last turn here
+
+
+async def _looked(db: Database, thread: Thread) -> Rest:
+    """Where a thread stands now."""
+    return Rest(head=await _head(thread), episode=await active_episode(db, thread.id))
+
+
+async def _begun(db: Database, rest: Rest, asked: Asked, settings: Settings, leave: Drop | None) -> Started:
+    """Begin a turn where a thread is known to stand."""
+    thread, head = db.thread(asked.thread), rest.head
+    release = await _released(db, thread, head, asked, settings)
+    run = _run(asked, settings, head)
+    items = await _unknown(thread, head, asked.items)
+    first = inbound(
+        head,
+        run,
+        [msgspec.structs.replace(item, run=run.id) for item in items],
+        inputs=kept_inputs(asked),
+        stage=first_name(settings.stages),
+        replace=asked.replace,
+        schema=settings.schema,
+        upgrades=settings.upgrades,
+    )
+    writes = release if leave is None else [*release, leave]
+    return await _taken(db, rest, run, first, writes, asked, settings)
 
 
 async def _taken(
     db: Database,
-    head: Head | None,
+    rest: Rest,
     run: Run,
     first: Inbound,
     release: Sequence[Write],
     asked: Asked,
     settings: Settings,
 ) -> Started:
+    head = rest.head
     owner = head.owner if head is not None else asked.user
+    spoken = asked.spoken
     change = Changeset(
         items=first.items,
         patches=first.patches,
         snapshot=first.snapshot,
-        reason=USER_MESSAGE,
+        reason=USER_MESSAGE if spoken is None else VOICE_TURN,
         run_id=run.id,
         parent_run_id=run.parent,
-        run_meta=meta_of(run, None),
+        run_meta=meta_of(run, None if spoken is None else Ending(termination=NATURAL)),
     )
     expect: Expect = Exact(head.version) if head is not None else Absent(owner)
     append = AppendTo(thread=run.thread, change=change, expect=expect)
-    episode = await _episode(db, head, asked.thread, owner, settings)
-    writes = [append, Put(record=record_of(run, owner), expect=0), saved(episode, owner), *release]
+    episode = _touched(rest.episode, head, asked, owner, settings)
+    rows = _crises(asked, run, episode, owner, settings)
+    writes = [append, Put(record=record_of(run, owner), expect=0), saved(episode, owner), *release, *rows]
     committed, kept, row, *_ = await db.commit(writes)
     assert isinstance(committed, Committed)
     assert isinstance(kept, Record)
     assert isinstance(row, Record)
     run = msgspec.structs.replace(run, revision=kept.revision)
-    journal = ThreadJournal(db, run, version=committed.version, owner=owner, clock=settings.clock)
+    journal = ThreadJournal(
+        db, run, version=committed.version, owner=owner, clock=settings.clock, days=settings.crisis_days
+    )
     journal.episode = msgspec.structs.replace(episode, revision=row.revision)
     change = msgspec.structs.replace(change, version=committed.version, time=committed.time)
     return Started(draft=_draft(db, head, first, asked, settings), journal=journal, change=change)
 
 
-async def _episode(
-    db: Database, head: Head | None, thread: str, owner: str | None, settings: Settings
+def _touched(
+    before: Episode | None, head: Head | None, asked: Asked, owner: str | None, settings: Settings
 ) -> Episode:
     """The episode that the turn belongs to, touched."""
     size = head.counters.logs.get(HISTORY, LogSize()) if head is not None else LogSize()
-    before = await active_episode(db, thread)
-    return touched(before, thread, owner, settings.clock(), places.at(size.end + 1))
+    modality = TEXT if asked.spoken is None else VOICE
+    now = settings.clock()
+    episode = touched(before, asked.thread, owner, now, places.at(size.end + 1), modality)
+    assessed = asked.spoken.assessed if asked.spoken is not None else None
+    if assessed is None:
+        return episode
+    return msgspec.structs.replace(episode, crisis=max(episode.crisis, assessed.level))
+
+
+def _crises(asked: Asked, run: Run, episode: Episode, owner: str | None, settings: Settings) -> list[Write]:
+    """The row of the crisis log that a spoken turn brings with it."""
+    assessed = asked.spoken.assessed if asked.spoken is not None else None
+    if assessed is None or not assessed.level:
+        return []
+    rows = CrisisRows(settings.clock, settings.crisis_days)
+    rows.add(assessed, run, episode=episode.id, owner=owner)
+    return [Put(record=row) for row in rows.rows]
 
 
 def _draft(db: Database, head: Head | None, first: Inbound, asked: Asked, settings: Settings) -> Draft:
@@ -223,9 +273,9 @@ async def _unknown(thread: Thread, head: Head | None, items: Sequence[Item]) -> 
     return [item for item in items if item.id is None or (item.id not in known and first[item.id] is item)]
 
 
-def _run(asked: Asked, settings: Settings) -> Run:
+def _run(asked: Asked, settings: Settings, head: Head | None) -> Run:
     now = settings.clock()
-    return Run(
+    run = Run(
         id=settings.new_id() if asked.key is None else key_id(asked.thread, asked.key),
         thread=asked.thread,
         user=asked.user,
@@ -236,6 +286,12 @@ def _run(asked: Asked, settings: Settings) -> Run:
         until=now + int(settings.lease_seconds * 1000),
         key=asked.key and asked.print(),
     )
+    if asked.spoken is None:
+        return run
+    version = 1 if head is None else head.version + 1
+    done = Done(thread=run.thread, run=run.id, version=version, text=asked.spoken.reply)
+    over = ended(run, Ending(termination=NATURAL), now)
+    return msgspec.structs.replace(over, output=plain(done) if asked.key is not None else None)
 
 
 def key_id(thread: str, key: str) -> str:

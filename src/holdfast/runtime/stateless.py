@@ -1,12 +1,13 @@
 """One turn that keeps nothing: the same pipeline, without a store."""
 
+import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from holdfast.core.encoding import JSON, encode_checked
-from holdfast.core.errors import RecordNotFound, RevisionConflict
+from holdfast.core.errors import RecordNotFound, RevisionConflict, StoreFailed
 from holdfast.core.values import HISTORY, LogSize, Record, RecordQuery
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.context import CrisisLog, MemoryMode, MemoryStore
@@ -21,11 +22,14 @@ from holdfast.runtime.models import Model
 from holdfast.runtime.outputs import Done, Output, done
 from holdfast.runtime.pipeline import worked
 from holdfast.runtime.runs import Run
+from holdfast.runtime.safety import answered
 from holdfast.runtime.schema import Conversation, State
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.tools import Tool
 from holdfast.runtime.turn import Turn
 from holdfast.runtime.upgrades import replaced
+
+log = logging.getLogger("holdfast")
 
 
 async def run_agent(
@@ -63,12 +67,26 @@ async def run_agent(
         memory_store=memory_store or passing,
         crisis_log_backend=crisis_log_backend or passing,
     )
-    turn = _turn(settings, message, history, state or {}, told)
+    turn, journal = _turn(settings, message, history, state or {}, told)
     ending, waiting, error = await worked(turn, settings)
     await turn.finish(ending)
+    problem = await _logged(settings, journal) or error
+    if turn.safe is not None and isinstance(problem, Exception):
+        return answered(turn, settings, problem)
     if error is not None:
         raise error
     return done(turn, version=0, kind=output, termination=ending.termination, waiting=waiting)
+
+
+async def _logged(settings: Settings, journal: Nowhere) -> StoreFailed | None:
+    """Write the rows of the crisis log; what kept them from being written."""
+    for row in journal.logged:
+        try:
+            await settings.crisis_log_backend.put(row, expect=0)
+        except StoreFailed as failure:
+            log.warning("A row of the crisis log is lost: %s, %s. %s", row.id, row.tags[0], failure)
+            return failure
+    return None
 
 
 def _turn(
@@ -77,7 +95,7 @@ def _turn(
     history: Sequence[Message],
     state: Mapping[str, JSON],
     told: Callable[[Event], None],
-) -> Turn:
+) -> tuple[Turn, Nowhere]:
     inputs = checked_inputs(settings.schema, message)
     before = [item_of(entry) for entry in history]
     journal = Nowhere(Run(id=f"run-{secrets.token_hex(8)}", thread="", started=0), {HISTORY: before})
@@ -85,7 +103,7 @@ def _turn(
     draft = Draft(settings.schema, replaced(state, {}, settings.schema), sizes, inputs, journal.read)
     turn = Turn(draft, journal, settings.patience, told)
     turn.add(user_item(settings.schema, inputs))
-    return turn
+    return turn, journal
 
 
 class PassingRecords:

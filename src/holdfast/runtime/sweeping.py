@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.values import RecordQuery
 from holdfast.runtime import queueing
-from holdfast.runtime.ending import end_expired, end_now, work
+from holdfast.runtime.ending import end_expired
+from holdfast.runtime.finishing import Ends, end_now
+from holdfast.runtime.memory.embedding_jobs import Embeddings
 from holdfast.runtime.recovery import recover
 from holdfast.runtime.settings import Settings
 from holdfast.threads.database import Database
@@ -18,15 +20,27 @@ CANCEL_AGAIN = 0.1
 
 
 class Sweeper:
-    """Looks around at once, and then every so many seconds, until it is ended."""
+    """Looks around at once, and then every so many seconds, until it is ended.
+
+    What ended episodes leave behind, and vectors, are made beside it: nothing waits for a slow model.
+    """
 
     def __init__(
-        self, db: Database, settings: Settings, seconds: float, drain: Callable[[Database, str], None]
+        self,
+        db: Database,
+        settings: Settings,
+        seconds: float,
+        drain: Callable[[Database, str], None],
+        *,
+        chores: Sequence[Callable[[], Awaitable[None]]] = (),
     ) -> None:
         self._db = db
         self._settings = settings
         self._seconds = seconds
         self._drain = drain
+        self._chores = chores
+        self._ends = Ends(db, settings)
+        self._embeddings = Embeddings(db, settings.embedding_provider)
         self._ended = False
         self._task: asyncio.Task[None] | None = None
 
@@ -41,35 +55,61 @@ class Sweeper:
             self._task.cancel()
             # asyncio.wait_for loses a cancel that comes just as what it waits for is done, so one may not do.
             await asyncio.wait([self._task], timeout=CANCEL_AGAIN)
+        await self._ends.close()
+        await self._embeddings.close()
 
     async def _run(self) -> None:
         while not self._ended:  # a driver may swallow the cancellation, so that it shows only here
-            try:
-                await self.once()
-            except HoldfastError as error:  # whatever one of them met, the next look around comes
-                log.warning("The sweep is tried again in %s s: %s", self._seconds, error)
+            await self.look()
+            self._ends.begin()
+            self._embeddings.begin()
             if not self._ended:
                 await asyncio.sleep(self._seconds)
 
     async def once(self) -> None:
-        """Look around once."""
+        """Look around once, and wait for what has to be done about it."""
+        await self.look()
+        self._ends.begin()
+        await self._ends.idle()
+        self._embeddings.begin()
+        await self._embeddings.idle()
+
+    async def look(self) -> None:
+        """Look around once. What one part of it meets keeps no other from being done."""
+        parts: list[Callable[[], Awaitable[None]]] = [self._recover, self._begin_queued, self._end_expired]
+        for part in (*parts, *self._chores):
+            try:
+                await part()
+            except HoldfastError as error:  # the next look around comes
+                log.warning("The sweep is tried again in %s s: %s", self._seconds, error)
+
+    async def _recover(self) -> None:
         for run in await recover(self._db, self._settings):
             log.info("Run %s of thread %s was interrupted and is closed.", run.id, run.thread)
-        waiting = await self._db.records.find(RecordQuery(kind=queueing.KIND, limit=PAGE))
-        for record in waiting:
+
+    async def _begin_queued(self) -> None:
+        for record in await self._db.records.find(RecordQuery(kind=queueing.KIND, limit=PAGE)):
             self._drain(self._db, queueing.queued_of(record).asked.thread)
+
+    async def _end_expired(self) -> None:
         settings = self._settings
         await end_expired(self._db, idle_ms=int(settings.idle_seconds * 1000), now=settings.clock())
-        await work(self._db, settings.finalize)
 
 
 async def end_all(threads: Mapping[str, tuple[Database, int]], settings: Settings, seconds: float) -> None:
     """End the episodes of some threads, as far as it goes in the time; the queue keeps the rest."""
+    room = asyncio.Semaphore(settings.ends_at_once)
+
+    async def end(thread: str, db: Database) -> None:
+        async with room:
+            try:
+                await end_now(db, thread, settings, by="shutdown")
+            except HoldfastError as error:  # it must not keep the others from ending
+                log.warning("The episode of thread %s is left open until it can be ended: %s", thread, error)
+
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             for thread, (db, _) in threads.items():
-                await end_now(db, thread, settings.finalize, by="shutdown", now=settings.clock())
+                group.create_task(end(thread, db))
     except TimeoutError:
         log.warning("Not every episode was ended in %s s; what is left is ended later.", seconds)
-    except HoldfastError as error:
-        log.warning("Episodes are left open until somebody can end them: %s", error)

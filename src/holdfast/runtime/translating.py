@@ -2,7 +2,8 @@
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from pydantic_ai.messages import (
 from holdfast.core.encoding import JSON
 from holdfast.runtime.messages import CALL, REPAIR, RESULT, Message
 from holdfast.runtime.models import ToolCall, Usage
+from holdfast.runtime.thoughts import as_thinking, origin_of, stamp_of, thoughts_of
 
 UNANSWERED = "The call was not answered."
 
@@ -38,6 +40,12 @@ class _Exchange:
     calls: dict[str, str] = field(default_factory=dict)
     results: dict[str, ToolReturnPart] = field(default_factory=dict)
     heard: list[ModelRequestPart] = field(default_factory=list)
+    origin: dict[str, Any] = field(default_factory=dict)
+
+    def say(self, part: TextPart | ToolCallPart, thoughts: Sequence[JSON]) -> None:
+        """Say something, after what was thought before it."""
+        self.said += [*as_thinking(thoughts), replace(part, **stamp_of(thoughts))]
+        self.origin = self.origin or origin_of(thoughts)
 
 
 def as_heard(messages: Sequence[Message]) -> list[ModelMessage]:
@@ -70,11 +78,12 @@ def _exchanges(messages: Sequence[Message]) -> list[_Exchange]:
         elif message.kind == CALL and message.call:
             exchange = _speaking(exchanges, call=message.call)
             exchange.calls[message.call] = message.name or ""
-            exchange.said.append(_call(message))
+            exchange.say(_call(message), message.thoughts)
             open[message.call] = exchange
         elif message.role == "assistant":
             exchange = _speaking(exchanges)
-            exchange.said += [TextPart(_text(message.content))] if message.content else []
+            if message.content:
+                exchange.say(TextPart(_text(message.content)), message.thoughts)
         else:
             exchanges.append(_Exchange(heard=[_heard(message)]))
     return exchanges
@@ -114,7 +123,7 @@ def _text(content: JSON) -> str:
 def _as_parts(exchanges: Sequence[_Exchange]) -> Iterator[ModelRequest | ModelResponse]:
     for exchange in exchanges:
         if exchange.said:
-            yield ModelResponse(parts=exchange.said)
+            yield ModelResponse(parts=exchange.said, **exchange.origin)
         if exchange.calls:
             yield ModelRequest(parts=[_result(exchange, call) for call in exchange.calls])
         if exchange.heard:
@@ -160,11 +169,12 @@ def calls_of(
     """
     taken = {message.call for message in known}
     calls: list[ToolCall] = []
-    for part in response.parts:
-        if isinstance(part, ToolCallPart):
-            id = new_id() if not part.tool_call_id or part.tool_call_id in taken else part.tool_call_id
-            taken.add(id)
-            calls.append(ToolCall(id=id, name=part.tool_name, arguments=_arguments(part)))
+    asked = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    for part, thoughts in zip_longest(asked, thoughts_of(response).calls, fillvalue=()):
+        assert isinstance(part, ToolCallPart)
+        id = new_id() if not part.tool_call_id or part.tool_call_id in taken else part.tool_call_id
+        taken.add(id)
+        calls.append(ToolCall(id=id, name=part.tool_name, arguments=_arguments(part), thoughts=thoughts))
     return tuple(calls)
 
 

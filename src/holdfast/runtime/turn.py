@@ -6,16 +6,20 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.core.errors import InvalidArgument
+from holdfast.core.making import set as put
 from holdfast.core.values import Changeset, Item
 from holdfast.runtime import asking
 from holdfast.runtime.asking import Patience
-from holdfast.runtime.draft import Delta, Draft
+from holdfast.runtime.crises import Assessment, checked
+from holdfast.runtime.draft import RUN, SAFE, Delta, Draft
 from holdfast.runtime.episodes import Episode
 from holdfast.runtime.events import RUN_FINISHED, Event, TextDelta, events_of
+from holdfast.runtime.folding import found_at
 from holdfast.runtime.journal import Journal
 from holdfast.runtime.messages import Message, item_of
 from holdfast.runtime.models import Model, Reply, Request, Usage
 from holdfast.runtime.runs import Ending
+from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
 T = TypeVar("T")
@@ -31,6 +35,7 @@ class Turn:
         self.trace: list[str] = []
         self.times: dict[str, float] = {}
         self.begun: set[str] = set()
+        self.ends_now = False
         self._journal = journal
         self._patience = patience
         self._emit = emit
@@ -60,6 +65,46 @@ class Turn:
     def saw_crisis(self, level: int) -> None:
         """Note a crisis level; the episode keeps the highest."""
         self._journal.notice(crisis=level)
+
+    def record_crisis(
+        self,
+        *,
+        level: int,
+        confidence: float | None = None,
+        path: str | None = None,
+        override: str | None = None,
+        llm_failed: bool = False,
+    ) -> None:
+        """Log an assessment with the turn's next commit; level 0 is nothing to log.
+
+        ``path`` names the way through the classifier and ``override`` a rule that decided instead.
+
+        Raises:
+            InvalidArgument: A number is out of range, or a name is more than one word.
+        """
+        assessed = Assessment(
+            level=level, confidence=confidence, path=path, override=override, llm_failed=llm_failed
+        )
+        if checked(assessed).level:
+            self._journal.record_crisis(assessed)
+
+    def safe_reply(self, text: str) -> None:
+        """Declare the fixed reply that goes out whatever becomes of the turn from here on.
+
+        It is kept with the run, so whoever takes the run up after a crash knows it too.
+        """
+        self.draft.patch(put([RUN, SAFE], text))
+
+    @property
+    def safe(self) -> str | None:
+        """The reply that goes out whatever happens, if a stage has declared one."""
+        declared = found_at(self.draft.state, (RUN, SAFE))
+        return declared if isinstance(declared, str) else None
+
+    @property
+    def db(self) -> Database | None:
+        """The database that it runs on, in whatever mode; None for a turn that keeps nothing."""
+        return self._journal.db
 
     @property
     def usage(self) -> Usage:
@@ -139,20 +184,23 @@ class Turn:
         item = entry if isinstance(entry, Item) else item_of(entry)
         return msgspec.structs.replace(item, run=self.id, step=item.step or self._step or None)
 
-    async def checkpoint(self, reason: str) -> None:
+    async def checkpoint(self, reason: str, *, last: bool = False) -> None:
         """Make what changed since the last checkpoint durable, then tell of it.
 
-        If nothing changed, nothing is committed. What a failed commit should have kept is still there.
+        If nothing changed, nothing is committed. What a failed commit should have kept is still there. The
+        ``last`` one of a stage that ends the turn goes to disk together with the end, which follows at once.
         """
-        await self._commit(reason, None)
+        if last and self.ends_now:
+            self.draft.hold(reason)
+        else:
+            await self._commit(reason, None)
 
     async def finish(self, ending: Ending) -> None:
         """Make the end of the run durable, even if nothing else changed, then tell of it."""
         await self._commit(RUN_FINISHED, ending)
 
     async def _commit(self, reason: str, ending: Ending | None) -> None:
-        change = await self._journal.commit(self.draft, reason, ending)
-        if change is not None:
+        for change in await self._journal.commit(self.draft, reason, ending):
             for event in events_of(change):
                 self._emit(event)
 

@@ -125,9 +125,17 @@ def _copied(message: Message) -> Message:
 def kept(reply: Reply, own: Sequence[Message]) -> tuple[list[Message], list[ToolCall]]:
     """What the history keeps of a reply, and its calls, each with an id that no other call of the run has."""
     calls = _distinct(reply.calls, {message.call for message in own if message.kind == CALL})
-    said = [Message(role="assistant", content=reply.text)] if reply.text or not calls else []
+    text = Message(role="assistant", content=reply.text, thoughts=reply.thoughts)
+    said = [text] if reply.text or not calls else []
     asked = [
-        Message(role="assistant", kind=CALL, call=call.id, name=call.name, arguments=call.arguments)
+        Message(
+            role="assistant",
+            kind=CALL,
+            call=call.id,
+            name=call.name,
+            arguments=call.arguments,
+            thoughts=call.thoughts,
+        )
         for call in calls
     ]
     return said + asked, calls

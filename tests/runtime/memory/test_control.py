@@ -175,3 +175,50 @@ async def test_a_rule_that_has_changed_since_is_not_undone(memory: Memory) -> No
         await memory.undo(first.version)
 
     assert [known.text for known in (await memory.profile()).rules] == ["Be thorough."]
+
+
+@pytest.mark.promise("B-11")
+async def test_what_was_brought_back_is_the_next_to_be_undone(memory: Memory, db: Database) -> None:
+    await memory.undo()
+    brought_back = await memory.undo((await db.thread(memory.thread).head()).version)
+    between = await known(memory)
+    undone = await memory.undo()
+
+    assert (brought_back, between, undone) == (3, ["Ann", "milk", "nuts"], 4)
+    assert await known(memory) == ["Ann"]
+    assert await memory.undo() == 1
+
+
+async def test_what_has_no_effect_any_more_is_not_undone_again(memory: Memory) -> None:
+    await memory.undo(2)
+    with pytest.raises(InvalidArgument, match="no effect any more"):
+        await memory.undo(2)
+
+    assert await known(memory) == ["Ann"]
+
+
+@pytest.mark.promise("A-06")
+async def test_what_was_shown_is_forgotten_and_what_changed_meanwhile_stays(memory: Memory) -> None:
+    shown = await memory.targets([await id_of(memory, "Ann"), await id_of(memory, "nuts")])
+    await memory.learn([sister("Beth")])
+    done = await memory.forget(shown)
+
+    assert (list(done.changed), await known(memory)) == ([shown[0].id], ["Beth", "milk"])
+
+
+@pytest.mark.promise("A-06")
+async def test_forgetting_one_thing_leaves_another_waiting(memory: Memory) -> None:
+    await memory.propose([await id_of(memory, "nuts")])
+    await memory.forget(await memory.targets([await id_of(memory, "Ann")]))
+    await settled(memory, "yes")
+
+    assert await known(memory) == ["milk"]
+
+
+async def test_where_all_has_changed_nothing_is_written(memory: Memory) -> None:
+    shown = await memory.targets([await id_of(memory, "Ann")])
+    learned = await memory.learn([sister("Beth")])
+    done = await memory.forget(shown)
+
+    assert (done.ids, done.version) == ((), 0)
+    assert (await memory.profile()).version == learned.version

@@ -76,6 +76,13 @@ async def test_what_was_stated_plainly_is_not_taken_twice() -> None:
     assert objects(await by_model(lambda _: {"facts": [again]})) == ["Ann"]
 
 
+async def test_where_somebody_lives_is_one_place_whatever_the_model_says() -> None:
+    lives = {**HELPS, "predicate": "lives in", "object": "Oslo", "only_one": False}
+    found = await by_model(lambda _: {"facts": [lives]})
+
+    assert found.candidates[-1].single
+
+
 async def test_a_rule_of_a_model_is_a_candidate_too() -> None:
     rule = {"message": 2, "quote": "Walking helps me", "about": "walks", "rule": "Suggest a walk."}
     found = await by_model(lambda _: {"rules": [rule]})

@@ -12,7 +12,8 @@ from holdfast.runtime.draft import Delta
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.loop import respond
 from holdfast.runtime.memory.embedding import VECTOR, HashingEmbedder
-from holdfast.runtime.memory.finalizing import Finalizer, embed_due
+from holdfast.runtime.memory.embedding_jobs import embed_due
+from holdfast.runtime.memory.finalizing import Finalizer
 from holdfast.runtime.memory.keeping import Memory, memory_of
 from holdfast.runtime.memory.values import Candidate, Source
 from holdfast.runtime.models import Request
@@ -63,6 +64,30 @@ async def test_without_a_model_plain_statements_and_own_words_are_left(
 
     assert [fact.object for fact in (await memory.page()).facts] == ["Ann"]
     assert (arc.themes[0], arc.summary) == ("exam", "they said: “The exam, always the exam”")
+
+
+@pytest.mark.promise("B-11")
+async def test_what_was_refused_is_in_no_arc_and_is_told_to_no_model(db: Database) -> None:
+    model = ScriptedModel(lambda _: {}, lambda _: TOLD)
+    said = (
+        "I like tea",
+        "My ex is called Tom and that is the longest thing I say",
+        "Please don't remember that",
+    )
+    await talk(db, Finalizer(model), *said)
+    await talk(db, Finalizer(), *said, thread="s2")
+    arcs = (await Memory(db, "alice").page("arcs")).arcs
+
+    assert [arc.summary for arc in arcs] == ["they said: “I like tea”", "talked about the exam"]
+    assert [message.text for message in model.requests[-1].messages] == ["I like tea", "I see."]
+
+
+@pytest.mark.promise("B-11")
+async def test_a_session_that_is_not_to_be_remembered_leaves_nothing(db: Database) -> None:
+    await talk(db, Finalizer(), "Please don't remember anything I say today", "My sister is called Ann")
+    known = Memory(db, "alice")
+
+    assert ((await known.page()).facts, (await known.page("arcs")).arcs) == ((), ())
 
 
 async def test_each_episode_is_an_arc_of_its_own_and_reads_only_its_own_turns(db: Database) -> None:

@@ -62,6 +62,15 @@ async def test_a_contradiction_supersedes_and_the_history_stays(memory: Memory) 
     assert [fact.object for fact in history] == ["Ann", "Beth"]
 
 
+@pytest.mark.promise("B-11")
+async def test_forms_of_a_word_are_one_fact_and_names_that_look_alike_are_two(memory: Memory) -> None:
+    await memory.learn([allergic("peanuts"), sister("Ann")])
+    done = await memory.learn([allergic("peanut"), sister("Anne")])
+
+    assert [outcome.what for outcome in done.outcomes] == ["merged", "superseded"]
+    assert await facts(memory) == [("User", "peanuts"), ("sister", "Anne")]
+
+
 async def test_one_change_holds_all_that_was_learned_at_once(memory: Memory, db: Database) -> None:
     await memory.learn([sister("Ann"), allergic("nuts"), rule("length", "Be brief.")])
 
@@ -87,7 +96,7 @@ async def test_two_who_learn_at_once_lose_nothing(memory: Memory) -> None:
 @pytest.mark.promise("R-16")
 async def test_a_users_memory_spans_threads_and_nobody_else_sees_it(db: Database) -> None:
     await memory_of(db, "s1", "alice").learn([sister("Ann")])
-    alice, bob = db.scope(tenant="default", user="alice"), db.scope(tenant="default", user="bob")
+    alice, bob = (db.scope(tenant=db.tenant, user=user) for user in ("alice", "bob"))
 
     assert await facts(memory_of(db, "s2", "alice")) == [("sister", "Ann")]
     assert await facts(memory_of(alice, "s2", "alice")) == [("sister", "Ann")]

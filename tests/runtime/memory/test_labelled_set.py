@@ -35,7 +35,21 @@ def test_the_figures_are_counted_right() -> None:
     assert (recall(asked, [["z"] * 5 + ["x"]]), reciprocal_rank(asked, [[]])) == (0.0, 0.0)
 
 
-async def test_the_page_shows_the_figures_of_the_set() -> None:
-    shown = PAGE.read_text(encoding="utf-8").partition("<!-- retrieval: begin -->\n")[2]
+def test_a_third_and_more_of_what_is_tuned_on_is_held_out() -> None:
+    apart = [asked for asked in questions() if asked.held_out]
+    tuned_on = {asked.text for asked in questions()} - {asked.text for asked in apart}
 
-    assert shown.partition("\n<!-- retrieval: end -->")[0].splitlines() == table(await ranked())
+    assert len(apart) * 3 >= len(tuned_on)
+
+
+async def test_the_page_shows_the_figures_of_the_set() -> None:
+    found = await ranked()
+
+    assert shown("retrieval") == table(found, held_out=False)
+    assert shown("held out") == table(found, held_out=True)
+
+
+def shown(name: str) -> list[str]:
+    """The lines of a table on the page."""
+    behind = PAGE.read_text(encoding="utf-8").partition(f"<!-- {name}: begin -->\n")[2]
+    return behind.partition(f"\n<!-- {name}: end -->")[0].splitlines()

@@ -57,6 +57,10 @@ def test_a_worry_is_kept_if_it_was_said_twice() -> None:
     assert set(twice) == {"my exam"}
 
 
+def test_forms_of_a_word_count_as_said_again() -> None:
+    assert "my exam" in kept("I'm worried about my exam", "All of my exams are soon")
+
+
 def test_a_worry_is_kept_if_an_earlier_episode_knows_it() -> None:
     assert kept("I'm worried about my exam", earlier=("talked about the exam that is my fear",)) == [
         "my exam"

@@ -65,6 +65,23 @@ async def test_a_fact_is_found_by_any_of_its_words(memory: Memory) -> None:
 
 
 @pytest.mark.promise("B-12")
+@pytest.mark.parametrize("message", ["Any hikes?", "She hiked", "I am loving it"])
+async def test_a_fact_is_found_by_any_form_of_its_words(memory: Memory, message: str) -> None:
+    assert objects(await Retriever(memory).recall(message)) == ["hiking"]
+
+
+@pytest.mark.promise("B-12")
+async def test_whoever_is_named_is_found_by_what_they_are_and_the_other_way_round(memory: Memory) -> None:
+    lives = Candidate(subject="sister", predicate="LIVES_IN", object="Graz", quote="she lives in Graz")
+    baker = Candidate(subject="Ann", predicate="WORKS_AS", object="baker", quote="Ann is a baker")
+    await memory.learn([lives, baker])
+    named = await Retriever(memory).recall("Which town for Ann?")
+    related = await Retriever(memory).recall("What is my sister's job?")
+
+    assert set(objects(named)) == set(objects(related)) == {"Ann", "Graz", "baker"}
+
+
+@pytest.mark.promise("B-12")
 async def test_nothing_is_found_where_nothing_bears_on_it(memory: Memory) -> None:
     assert objects(await Retriever(memory).recall("The weather is awful")) == []
     assert objects(await Retriever(memory).recall("")) == []

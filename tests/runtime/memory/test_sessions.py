@@ -123,6 +123,17 @@ async def test_with_recall_off_rules_shape_the_reply_and_the_rest_is_not_brought
     assert "Do not bring them up unless the user asks" in told
 
 
+@pytest.mark.promise("B-11")
+async def test_two_friends_are_both_known_and_a_new_boss_replaces_the_old(db: Database) -> None:
+    companion = Companion(db)
+    await companion.say("s1", "My friend is called Lea. My boss is called Petra.", "alice")
+    await companion.say("s1", "My friend is called Bo. My boss is called Kim.", "alice")
+    await companion.end("s1", "alice")
+    facts = (await Memory(db, "alice").page()).facts
+
+    assert sorted(fact.object for fact in facts) == ["Bo", "Kim", "Lea"]
+
+
 async def test_ending_twice_learns_once(db: Database) -> None:
     companion = Companion(db)
     await companion.say("s1", "My sister is called Ann.", "alice")

@@ -1,37 +1,22 @@
-"""Vectors of what is known: who makes them, how they are kept, how alike two of them are."""
+"""Vectors of what is known: how they are made, and kept beside it."""
 
-import base64
+import logging
 import math
-import operator
-from array import array
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import Protocol
 
-from holdfast.core.text import words
+from holdfast.core.encoding import plain
+from holdfast.core.errors import ModelFailed, ThreadNotFound
+from holdfast.core.text import text_of, words
 from holdfast.core.values import Drop, Item, Put, Record, RecordQuery
+from holdfast.runtime.context import EmbeddingProvider
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
+from holdfast.runtime.memory.vectors import kept, length
 from holdfast.threads.database import Database
 
+log = logging.getLogger("holdfast")
 VECTOR = "memory.vector"
 PAGE = 64
-
-
-class EmbeddingProvider(Protocol):
-    """Turns texts into vectors. Vectors of different names are never compared."""
-
-    @property
-    def name(self) -> str:
-        """What made them: the model and its version."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> Awaitable[Sequence[Sequence[float]]]:
-        """One vector for each text.
-
-        Raises:
-            ModelFailed: There are none.
-        """
-        ...
 
 
 class HashingEmbedder:
@@ -68,86 +53,112 @@ def _pieces(text: str) -> Iterator[tuple[str, float]]:
         yield from ((piece, 1 / math.sqrt(len(pieces))) for piece in pieces)
 
 
-def packed(vector: Sequence[float]) -> str:
-    """A vector as text: each number in one byte, scaled to the largest."""
-    largest = max((abs(value) for value in vector), default=0.0) or 1.0
-    return base64.b64encode(array("b", (round(value / largest * 127) for value in vector)).tobytes()).decode()
-
-
-def unpacked(text: str) -> Sequence[int]:
-    """The numbers of a packed vector."""
-    return array("b", base64.b64decode(text))
-
-
-def length(vector: Sequence[float]) -> float:
-    """How long a vector is."""
-    return math.sqrt(sum(map(operator.mul, vector, vector)))
-
-
-def likeness(left: Sequence[float], right: Sequence[int], lengths: float) -> float:
-    """The cosine of two vectors, given the product of their lengths; 0 if they cannot be compared."""
-    if len(left) != len(right) or not lengths:
-        return 0.0
-    return float(sum(map(operator.mul, left, right)) / lengths)
-
-
 def vector_id(thread: str, id: str) -> str:
     """The id of the record that holds the vector of an entry."""
     return f"{thread}/{id}"
 
 
-def vector_tags(thread: str, log: str, provider: str) -> tuple[str, ...]:
-    """What the vectors of a log are found by."""
-    return (thread, log, provider)
+def space_of(provider: str, vector: Sequence[float]) -> str:
+    """What vectors can be compared: those of one provider, of one size."""
+    return f"{provider}:{len(vector)}"
 
 
-async def embed_pending(db: Database, thread: str, owner: str | None, log: str, by: EmbeddingProvider) -> int:
-    """Make the vectors that are missing for a log of a memory; how many. To be done in the queue.
+async def current_space(by: EmbeddingProvider) -> str:
+    """The space in which a provider makes its vectors now. It is asked for one."""
+    (vector,) = await by.embed(["."])
+    return space_of(by.name, vector)
 
-    A changed entry stands at the end of its log, so what is missing stands behind the last that was made.
+
+async def embed_some(
+    db: Database, thread: str, owner: str | None, log: str, by: EmbeddingProvider, space: str
+) -> int:
+    """Make some of the vectors that are missing for a log; how many, 0 once none is. To be done in the queue.
+
+    A changed entry stands at the end of its log, so what is missing stands behind the last that was made. A
+    vector in another space gives way to the new one.
+
+    Raises:
+        ModelFailed: There are none, or they are in another space by now.
     """
-    done = 0
-    tags = vector_tags(thread, log, by.name)
-    while True:
-        newest = await db.records.find(RecordQuery(kind=VECTOR, tags=tags, newest=True, limit=1))
-        after = newest[0].sort if newest else 0
-        items = await db.thread(thread).items(log=log, first=PAGE, after=after)
-        if not items:
-            return done
-        vectors = await by.embed([_said(item) for item in items])
-        await db.commit(
-            [
-                Put(record=_record(thread, owner, item, tags, vector))
-                for item, vector in zip(items, vectors, strict=True)
-            ]
-        )
-        await _drop_forgotten(db, thread, log, items)
-        done += len(items)
+    tags = (thread, log, space, await born(db, thread))
+    newest = await db.records.find(RecordQuery(kind=VECTOR, tags=tags, newest=True, limit=1))
+    items = await db.thread(thread).items(log=log, first=PAGE, after=newest[0].sort if newest else 0)
+    if not items:
+        return 0
+    vectors = await _vectors(by, [text_of(item) for item in items])
+    strange = [vector for vector in vectors if vector and space_of(by.name, vector) != space]
+    if strange:
+        problem = f"its vectors have {len(strange[0])} numbers and not those of {space}"
+        raise ModelFailed(model=by.name, problem=problem)
+    made = zip(items, vectors, strict=True)
+    await db.commit([Put(record=_record(owner, item, tags, vector)) for item, vector in made])
+    await _drop_forgotten(db, thread, log, items)
+    return len(items)
+
+
+async def born(db: Database, thread: str) -> str:
+    """What tells the vectors of a thread from those of one that had its id before.
+
+    Raises:
+        ThreadNotFound: There is no such thread.
+    """
+    return f"born {(await db.thread(thread).head()).created}"
+
+
+async def _vectors(by: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    """A vector for each text; an empty one for what says nothing, or will never be taken."""
+    spoken = [text for text in texts if text.strip()]
+    made = iter(await _of_all(by, spoken) if spoken else ())
+    return [next(made) if text.strip() else () for text in texts]
+
+
+async def _of_all(by: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    """A vector for each text. One that is refused for good bars no other."""
+    try:
+        return await by.embed(texts)
+    except ModelFailed as failure:
+        if failure.retry:
+            raise
+    found: list[Sequence[float]] = []
+    for text in texts:
+        try:
+            found += await by.embed([text])
+        except ModelFailed as failure:
+            if failure.retry:
+                raise
+            log.warning("A text gets no vector, and is found by its words alone: %s", failure)
+            found.append(())
+    if not any(found):
+        raise ModelFailed(model=by.name, problem="it takes none of the texts")
+    return found
 
 
 async def _drop_forgotten(db: Database, thread: str, log: str, items: Sequence[Item]) -> None:
-    """Take back the vectors of what was forgotten while they were being made."""
+    """Take back the vectors of what was forgotten, or erased with its thread, while they were being made."""
     first, last = items[0].place, items[-1].place
-    there = {item.place for item in await db.thread(thread).items(log=log, after=first - 1, before=last + 1)}
+    try:
+        window = await db.thread(thread).items(log=log, after=first - 1, before=last + 1)
+        there = {item.place for item in window}
+    except ThreadNotFound:
+        there = set()
     gone = [item for item in items if item.place not in there]
     if gone:
-        await db.commit([Drop(kind=VECTOR, id=vector_id(thread, item.id or "")) for item in gone])
+        await db.commit([Drop(kind=VECTOR, id=vector_id(thread, name_of(item))) for item in gone])
 
 
-def _said(item: Item) -> str:
-    body = item.body if isinstance(item.body, dict) else {}
-    return " ".join(str(body[name]) for name in ("text", "summary") if body.get(name))
+def name_of(item: Item) -> str:
+    """What an item is called among those of its thread; one without an id is called by its place."""
+    return item.id or f"{item.log}:{item.place}"
 
 
 def _record(
-    thread: str, owner: str | None, item: Item, tags: tuple[str, ...], vector: Sequence[float]
+    owner: str | None, item: Item, tags: tuple[str, str, str, str], vector: Sequence[float]
 ) -> Record:
-    numbers = packed(vector)
     return Record(
         kind=VECTOR,
-        id=vector_id(thread, item.id or ""),
+        id=vector_id(tags[0], name_of(item)),
         owner=owner,
         tags=tags,
         sort=item.place,
-        body={"vector": numbers, "length": length(unpacked(numbers))},
+        body=plain(kept(vector)),
     )

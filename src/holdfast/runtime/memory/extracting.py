@@ -8,6 +8,7 @@ import msgspec
 from holdfast.core.errors import DeadlineExceeded, ModelFailed
 from holdfast.core.projection import plain_messages
 from holdfast.core.values import Item
+from holdfast.runtime.memory.claims import SINGLE
 from holdfast.runtime.memory.promoting import is_verbatim
 from holdfast.runtime.memory.slots import slot
 from holdfast.runtime.memory.stating import is_fleeting, stated
@@ -126,13 +127,14 @@ def _request(turns: Sequence[Said]) -> Request:
 
 
 def _of_fact(noticed: NoticedFact) -> Candidate:
+    predicate = noticed.predicate.upper().replace(" ", "_")
     return Candidate(
         category=noticed.category,
         subject=noticed.subject,
-        predicate=noticed.predicate.upper().replace(" ", "_"),
+        predicate=predicate,
         object=noticed.object,
         negated=noticed.negated,
-        single=noticed.only_one,
+        single=noticed.only_one or predicate in SINGLE,
         quote=noticed.quote[: QUOTE + 1],
         confidence=min(max(noticed.confidence, 0.0), 1.0),
         how="model",

@@ -12,32 +12,32 @@ import msgspec
 from holdfast.core.encoding import plain
 from holdfast.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from holdfast.core.text import words
-from holdfast.core.values import Enqueue, Job, Write
+from holdfast.core.values import HISTORY, Write
 from holdfast.runtime import asking
 from holdfast.runtime.asking import Patience
+from holdfast.runtime.context import EmbeddingProvider
 from holdfast.runtime.ending import Left
 from holdfast.runtime.episodes import Episode
-from holdfast.runtime.memory.embedding import EmbeddingProvider
+from holdfast.runtime.memory.embedding_jobs import embedding
 from holdfast.runtime.memory.extracting import Said, extracted, said_by_user
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
-from holdfast.runtime.memory.keeping import memory_of
+from holdfast.runtime.memory.keeping import Memory, memory_of
 from holdfast.runtime.memory.promoting import promoted
+from holdfast.runtime.memory.refusing import unrefused
 from holdfast.runtime.memory.remembering import weighed
-from holdfast.runtime.memory.retrieving import Retriever
 from holdfast.runtime.memory.values import THEMES, Arc, Candidate, Source
 from holdfast.runtime.messages import Message
 from holdfast.runtime.models import Model, Request
 from holdfast.threads.database import Database
 
 T = TypeVar("T")
-EMBED = "embed memory"
 SUMMARY = 240
 LONG_WORD = 4
 INSTRUCTIONS = """\
 This conversation has ended. Tell what it was about, for whoever goes on with it another day: up to
 three themes of one or two words, a summary of one or two sentences that begins with a verb in the past
 ("talked about …"), the mood at its beginning and at its end, what was left open, and which approach was
-taken. Say nothing that was not said."""
+taken. Say nothing that was not said, and nothing that the person asked not to remember."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,17 +52,23 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finalizer:
-    """Ends episodes: summary, arc, promotion. Without a model, or if it fails, by plain statements alone."""
+    """Ends episodes: summary, arc, promotion. Without a model, or if it fails, by plain statements alone.
+
+    With an embedder, jobs for the vectors of facts and arcs are queued; with ``embed_items``, also for those
+    of all that was said.
+    """
 
     def __init__(
         self,
         model: Model | None = None,
         *,
         embedder: EmbeddingProvider | None = None,
+        embed_items: bool = False,
         patience: Patience | None = None,
     ) -> None:
         self._model = model
         self._embedder = embedder
+        self._embed_items = embed_items
         self._patience = patience or Patience()
 
     async def __call__(self, db: Database, episode: Episode, transcript: Sequence[Message]) -> Left:
@@ -73,10 +79,14 @@ class Finalizer:
             return Left(episode=episode)
         noticed = await extracted(turns, self._filled if self._model is not None else None)
         decisions = await weighed(memory, turns, [*_held(episode, turns), *noticed.candidates])
-        arc = _arc(episode, turns, await self._told(transcript))
+        left = unrefused([said.text for said in turns])
+        if not any(left):
+            return Left(episode=msgspec.structs.replace(episode, candidates=()))
+        told = await self._told(_without_refused(transcript, turns, left)) or _told_plainly(left)
+        arc = _arc(episode, told)
         writes = await memory.closing(arc, promoted(decisions))
         ended = msgspec.structs.replace(episode, arc=plain(arc), candidates=())
-        return Left(episode=ended, writes=[*writes, *self._embedding(episode)])
+        return Left(episode=ended, writes=[*writes, *self._embedding(episode, memory)])
 
     async def _filled(self, request: Request, kind: type[T]) -> T:
         assert self._model is not None
@@ -92,30 +102,14 @@ class Finalizer:
         except (ModelFailed, DeadlineExceeded):
             return None
 
-    def _embedding(self, episode: Episode) -> list[Write]:
-        """A job for the vectors of what is new."""
+    def _embedding(self, episode: Episode, memory: Memory) -> list[Write]:
+        """Jobs for the vectors of what is new."""
         if self._embedder is None:
             return []
-        body = {"thread": episode.thread, "user": episode.user}
-        job = Job(
-            id=f"embed {episode.id}", kind=EMBED, key=f"embed {episode.id}", owner=episode.user, body=body
-        )
-        return [Enqueue(job=job)]
-
-
-async def embed_due(db: Database, embedder: EmbeddingProvider) -> int:
-    """Do the embedding jobs that are due; how many vectors were made. One that fails is tried again later."""
-    made = 0
-    while claimed := await db.jobs.claim([EMBED]):
-        for job in claimed:
-            memory = memory_of(db, job.body["thread"], job.body["user"])
-            try:
-                made += await Retriever(memory, embedder).embed()
-            except (ModelFailed, DeadlineExceeded) as failure:
-                await db.jobs.fail(job, str(failure))
-            else:
-                await db.jobs.finish(job)
-    return made
+        jobs: list[Write] = [embedding(memory.thread, memory.owner, episode.id)]
+        if self._embed_items:
+            jobs.append(embedding(episode.thread, episode.user, episode.id, [HISTORY]))
+        return jobs
 
 
 async def _turns(db: Database, episode: Episode) -> list[Said]:
@@ -138,8 +132,24 @@ def _held(episode: Episode, turns: Sequence[Said]) -> list[Candidate]:
     ]
 
 
-def _arc(episode: Episode, turns: Sequence[Said], told: Told | None) -> Arc:
-    told = told or _told_plainly(turns)
+def _without_refused(
+    transcript: Sequence[Message], turns: Sequence[Said], left: Sequence[str]
+) -> list[Message]:
+    """A conversation without what the user asked not to keep, nor the answer to a turn of nothing else."""
+    kept_of = {said.text: text for said, text in zip(turns, left, strict=True)}
+    found: list[Message] = []
+    is_kept = True
+    for message in transcript:
+        if message.role == "user":
+            text = kept_of.get(message.text, message.text)
+            is_kept = bool(text)
+            found += [Message(role="user", content=text)] if is_kept else []
+        elif is_kept:
+            found.append(message)
+    return found
+
+
+def _arc(episode: Episode, told: Told) -> Arc:
     return Arc(
         id=f"arc-{episode.id}",
         episode=episode.id,
@@ -155,14 +165,14 @@ def _arc(episode: Episode, turns: Sequence[Said], told: Told | None) -> Arc:
     )
 
 
-def _told_plainly(turns: Sequence[Said]) -> Told:
+def _told_plainly(turns: Sequence[str]) -> Told:
     """Without a model: the words said most, and the longest turn in the user's own words."""
     counts = Counter(
         word
-        for said in turns
-        for word in words(said.text)
+        for text in turns
+        for word in words(text)
         if word not in FUNCTION_WORDS and len(word) >= LONG_WORD
     )
-    longest = " ".join(max((said.text for said in turns), key=len).split())
+    longest = " ".join(max(turns, key=len).split())
     cut = longest if len(longest) <= SUMMARY else f"{longest[: SUMMARY - 1].rsplit(' ', 1)[0]}…"
     return Told(themes=[word for word, _ in counts.most_common(THEMES)], summary=f"they said: “{cut}”")

@@ -5,7 +5,7 @@ undone, is exported, verified and erased like any other thread.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -13,6 +13,7 @@ from holdfast.core import making
 from holdfast.core.encoding import JSON, plain
 from holdfast.core.errors import InvalidArgument, KeyReused, RecordNotFound
 from holdfast.core.ops import Op
+from holdfast.core.owners import memory_thread
 from holdfast.core.values import Committed, Drop, Item, Write
 from holdfast.runtime.memory import shelf as shelves
 from holdfast.runtime.memory import slots, undoing
@@ -44,6 +45,8 @@ from holdfast.runtime.settings import now_ms
 from holdfast.threads.database import Database
 
 PAGE = 200
+Entries: TypeAlias = dict[str, tuple[Fact | Arc | Rule, Item | None]]
+"""What is known by its id, and the item that holds it if it stands in a log."""
 
 
 class Memory:
@@ -54,7 +57,7 @@ class Memory:
     ) -> None:
         self.db = db
         self.owner = None if of_thread else owner
-        self.thread = slots.memory_thread(owner, of_thread=of_thread)
+        self.thread = memory_thread(owner, of_thread=of_thread)
         self._clock = clock
 
     # Looking.
@@ -183,6 +186,26 @@ class Memory:
 
     # Forgetting, in two steps.
 
+    async def targets(self, ids: Sequence[str]) -> tuple[Target, ...]:
+        """What some ids stand for just now: to be shown to somebody, and given to ``forget`` if they agree.
+
+        Raises:
+            RecordNotFound: One of them is not known, or not any more.
+        """
+        return _targets(await self._entries(await self._now(), ids))
+
+    async def forget(self, targets: Sequence[Target]) -> Forgotten:
+        """Forget what somebody was shown and agreed to. What has changed since it was shown stays."""
+        done: list[Forgotten] = []
+
+        async def plan(shelf: Shelf) -> Change | None:
+            change, result = await self._forgetting(shelf, targets)
+            done[:] = [result]
+            return change if result.ids else None
+
+        committed = await self._change(plan)
+        return done[0] if committed is None else msgspec.structs.replace(done[0], version=committed.version)
+
     async def propose(self, ids: Sequence[str]) -> Pending:
         """Get ready to forget these, and wait for a word. What waited before is given up.
 
@@ -192,8 +215,7 @@ class Memory:
         found: list[Pending] = []
 
         async def plan(shelf: Shelf) -> Change:
-            entries = await self._entries(shelf, ids)
-            targets = tuple(target_of(entry, item) for entry, item in entries.values())
+            targets = _targets(await self._entries(shelf, ids))
             found[:] = [Pending(action="forget", targets=targets, time=self._clock())]
             return Change(reason="Propose", patches=[making.set([PENDING], plain(found[0]))])
 
@@ -215,7 +237,8 @@ class Memory:
             targets = [target for target in pending.targets if only is None or target.id in only]
             change, result = await self._forgetting(shelf, targets)
             done[:] = [result]
-            return change
+            answered = [*change.patches, making.delete([PENDING])]
+            return msgspec.structs.replace(change, patches=answered)
 
         committed = await self._change(plan)
         assert committed is not None
@@ -293,13 +316,11 @@ class Memory:
         items = await shelves.live(self.db, self.thread, shelf, ids, FACTS)
         return {id: Known(fact=fact_of(item), item=item) for id, item in items.items()}
 
-    async def _entries(
-        self, shelf: Shelf, ids: Sequence[str]
-    ) -> dict[str, tuple[Fact | Arc | Rule, Item | None]]:
+    async def _entries(self, shelf: Shelf, ids: Sequence[str]) -> Entries:
         """What ids stand for, and the items that hold it; rules stand in the state."""
         facts = await shelves.live(self.db, self.thread, shelf, ids, FACTS)
         arcs = await shelves.live(self.db, self.thread, shelf, ids, ARCS)
-        found: dict[str, tuple[Fact | Arc | Rule, Item | None]] = {
+        found: Entries = {
             **{id: (fact_of(item), item) for id, item in facts.items()},
             **{id: (arc_of(item), item) for id, item in arcs.items()},
             **{id: (rule, None) for id, rule in shelf.rules.items()},
@@ -311,7 +332,7 @@ class Memory:
 
     async def _forgetting(self, shelf: Shelf, targets: Sequence[Target]) -> tuple[Change, Forgotten]:
         ends: list[Item] = []
-        patches: list[Op] = [making.delete([PENDING])]
+        patches: list[Op] = []
         changed: list[str] = []
         for target in targets:
             log = ARCS if target.kind == "arc" else FACTS
@@ -330,6 +351,10 @@ class Memory:
     def _vectors(self, ends: Iterable[Item]) -> list[Drop]:
         """What was made from the words of an item goes with it."""
         return [Drop(kind=VECTOR, id=vector_id(self.thread, item.id or "")) for item in _once(ends)]
+
+
+def _targets(entries: Entries) -> tuple[Target, ...]:
+    return tuple(target_of(entry, item) for entry, item in entries.values())
 
 
 def _once(items: Iterable[Item]) -> list[Item]:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from holdfast.core.text import words
+from holdfast.core.text import stem, words
 from holdfast.runtime.memory.refusing import Refusal, is_refused, refusals
-from holdfast.runtime.memory.slots import slot
+from holdfast.runtime.memory.slots import is_same, slot
 from holdfast.runtime.memory.values import QUOTE, Candidate
 
 ENOUGH = 2
@@ -85,7 +85,7 @@ def _objection(
     """Why a candidate is not kept, however often it was said."""
     said = turns[candidate.turn] if 0 <= candidate.turn < len(turns) else ""
     checks = (
-        (is_refused(candidate, refused), "refused", "the user asked not to remember it"),
+        (is_refused(candidate, refused, said), "refused", "the user asked not to remember it"),
         (candidate.fleeting, "fleeting", "it was meant for the moment"),
         (not is_verbatim(candidate.quote, said), "unquoted", "its quote does not stand in the turn"),
         (candidate.confidence < SURE, "guess", "it is a guess"),
@@ -123,16 +123,15 @@ def _support(candidate: Candidate, held: Sequence[Candidate], turns: Sequence[st
 
 
 def _says_the_same(one: Candidate, other: Candidate) -> bool:
-    same = (one.kind, slot(one), one.negated) == (other.kind, slot(other), other.negated)
-    return same and words(one.object) == words(other.object)
+    return (one.kind, slot(one)) == (other.kind, slot(other)) and is_same(one, other)
 
 
 def _names(candidate: Candidate, text: str) -> bool:
     """Whether a text holds what a candidate is about. A rule's own words are ours, so its quote counts."""
     if candidate.kind == "rule":
         return bool(candidate.quote) and candidate.quote in text
-    wanted = {word for word in words(candidate.object) if len(word) > 2}
-    return bool(wanted) and wanted <= set(words(text))
+    wanted = {stem(word) for word in words(candidate.object) if len(word) > 2}
+    return bool(wanted) and wanted <= set(map(stem, words(text)))
 
 
 def _known_before(candidate: Candidate, earlier: Sequence[str]) -> bool:

@@ -9,27 +9,28 @@ import msgspec
 from holdfast.core.errors import HoldfastError, ThreadNotFound
 from holdfast.core.ranking import fused
 from holdfast.core.text import words
-from holdfast.core.values import Item, RecordQuery
-from holdfast.runtime.memory.embedding import (
-    VECTOR,
-    EmbeddingProvider,
-    embed_pending,
-    length,
-    likeness,
-    unpacked,
-    vector_tags,
-)
+from holdfast.core.values import Found, Item, RecordQuery
+from holdfast.runtime.context import EmbeddingProvider
+from holdfast.runtime.memory.embedding import VECTOR, born, current_space, embed_some, space_of
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.rendering import Entry, entry_of
 from holdfast.runtime.memory.values import ARCS, FACTS, Profile, arc_of, fact_of
+from holdfast.runtime.memory.vectors import Kept, nearest
 from holdfast.runtime.settings import now_ms
+from holdfast.threads.database import Database
 
 RetrievalPath: TypeAlias = Literal["hybrid_rrf", "token_recall", "token_recall_after_embed_error"]
 DAY = 24 * 60 * 60 * 1000
 SEARCHED = 20
+PATIENCE = 2.0
+"""So many seconds are waited for the vector of a message."""
+
 VECTORS = 2_000
 """How many vectors are compared at most, the newest; each is read and compared by itself."""
+
+CALLED = " is called "
+"""How the text of a fact reads that tells somebody's name."""
 
 ALIKE = 0.1
 """Vectors less alike than this say nothing about each other."""
@@ -51,6 +52,12 @@ class Recalled(msgspec.Struct, frozen=True, kw_only=True):
     path: RetrievalPath = "token_recall"
     problem: str | None = None
 
+    @property
+    def diagnostics(self) -> dict[str, str]:
+        """How it was found, for the diagnostics of a turn."""
+        problem = {} if self.problem is None else {"retrieval_problem": self.problem}
+        return {"retrieval_path": self.path, **problem}
+
 
 class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn knows of its user: the rules always, the entries, and whether they may be brought up."""
@@ -68,7 +75,7 @@ class Retriever:
         embedder: EmbeddingProvider | None = None,
         *,
         limits: Limits | None = None,
-        patience: float = 2.0,
+        patience: float = PATIENCE,
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self._memory = memory
@@ -89,7 +96,7 @@ class Retriever:
 
     async def recall(self, message: str) -> Recalled:
         """The facts and arcs that bear on a message, the best first."""
-        vector, path, problem = await self._vector(message)
+        vector, path, problem = await query_vector(self._embedder, message, self._patience)
         facts = await self._ranked(message, vector, FACTS, self._limits.facts, self._limits.fact_days)
         arcs = await self._ranked(message, vector, ARCS, self._limits.arcs, self._limits.arc_days)
         entries = [*(entry_of(fact_of(item)) for item in facts), *(entry_of(arc_of(item)) for item in arcs)]
@@ -103,12 +110,13 @@ class Retriever:
         """Make the vectors that are missing; how many. To be done in the queue, never in a turn."""
         if self._embedder is None:
             return 0
+        memory, by = self._memory, self._embedder
+        space = await current_space(by)
         done = 0
         for log in (FACTS, ARCS):
             try:
-                done += await embed_pending(
-                    self._memory.db, self._memory.thread, self._memory.owner, log, self._embedder
-                )
+                while some := await embed_some(memory.db, memory.thread, memory.owner, log, by, space):
+                    done += some
             except ThreadNotFound:
                 return 0
         return done
@@ -116,17 +124,6 @@ class Retriever:
     async def _newest(self) -> list[Entry]:
         """What was learned last, for a first turn that says too little to find anything by."""
         return [entry_of(fact) for fact in (await self._memory.page(limit=self._limits.facts)).facts]
-
-    async def _vector(self, message: str) -> tuple[Sequence[float] | None, RetrievalPath, str | None]:
-        if self._embedder is None:
-            return None, "token_recall", None
-        try:
-            async with asyncio.timeout(self._patience):
-                (vector,) = await self._embedder.embed([message])
-        except (HoldfastError, OSError, TimeoutError) as error:
-            problem = str(error) or f"no vector within {self._patience} seconds"
-            return None, "token_recall_after_embed_error", problem
-        return vector, "hybrid_rrf", None
 
     async def _ranked(
         self, message: str, vector: Sequence[float] | None, log: str, limit: int, days: int | None
@@ -137,7 +134,7 @@ class Retriever:
         oldest = self._clock() - days * DAY if days is not None else None
         found: list[Item] = []
         for place in fused(lists):
-            item = await self._at(log, place)
+            item = await item_at(self._memory.db, self._memory.thread, log, place)
             if item is not None and (oldest is None or item.time >= oldest):
                 found.append(item)
             if len(found) == limit:
@@ -145,37 +142,71 @@ class Retriever:
         return found
 
     async def by_words(self, message: str, log: str = FACTS) -> list[int]:
-        """The places of what holds any of the words, the best first."""
+        """The places of what holds any of the words, the best first.
+
+        Whoever is named is looked for by what they are to the user too, and the other way round.
+        """
         said = words(message)
-        telling = [word for word in said if word not in FUNCTION_WORDS]
-        hits = await self._memory.db.search(
-            " ".join(telling or said),
-            any=True,
-            owner=self._memory.owner,
-            thread=self._memory.thread,
-            log=log,
-            limit=SEARCHED,
-        )
+        telling = [word for word in said if word not in FUNCTION_WORDS] or said
+        hits = await self._holding(telling, log)
+        others = await self._others(hits, telling) if log == FACTS else []
+        if others:
+            hits = await self._holding([*telling, *others], log)
         return [hit.place for hit in hits]
+
+    async def _holding(self, telling: Sequence[str], log: str) -> list[Found]:
+        memory = self._memory
+        return await memory.db.search(
+            " ".join(telling), any=True, owner=memory.owner, thread=memory.thread, log=log, limit=SEARCHED
+        )
+
+    async def _others(self, hits: Sequence[Found], telling: Sequence[str]) -> list[str]:
+        """The words by which those who are spoken of are called otherwise: Ann is the sister."""
+        memory = self._memory
+        found: list[str] = []
+        for hit in hits:
+            item = await item_at(memory.db, memory.thread, FACTS, hit.place) if CALLED in hit.text else None
+            if item is not None:
+                fact = fact_of(item)
+                names, kinship = words(fact.object), words(fact.subject)
+                if names and set(names) <= set(telling):
+                    found += kinship
+                elif kinship and set(kinship) <= set(telling):
+                    found += names
+        return [word for word in dict.fromkeys(found) if word not in telling]
 
     async def by_vector(self, vector: Sequence[float], log: str = FACTS) -> list[int]:
         """The places of what is most alike, the best first."""
         if self._embedder is None:
             return []
-        tags = vector_tags(self._memory.thread, log, self._embedder.name)
-        records = await self._memory.db.records.find(
-            RecordQuery(kind=VECTOR, tags=tags, newest=True, limit=VECTORS)
-        )
-        own = length(vector)
-        scored = [
-            (likeness(vector, unpacked(record.body["vector"]), own * record.body["length"]), record.sort)
-            for record in records
-        ]
-        return [place for score, place in sorted(scored, reverse=True)[:SEARCHED] if score >= ALIKE]
+        db, thread = self._memory.db, self._memory.thread
+        try:
+            tags = (thread, log, space_of(self._embedder.name, vector), await born(db, thread))
+        except ThreadNotFound:
+            return []
+        records = await db.records.find(RecordQuery(kind=VECTOR, tags=tags, newest=True, limit=VECTORS))
+        among = ((record.sort, msgspec.convert(record.body, Kept)) for record in records)
+        return [place for _, place in nearest(vector, among, SEARCHED, least=ALIKE)]
 
-    async def _at(self, log: str, place: int) -> Item | None:
-        """What stands at a place, if it is still there."""
-        window = await self._memory.db.thread(self._memory.thread).items(
-            log=log, after=place - 1, before=place + 1, last=1
-        )
-        return window[0] if window else None
+
+async def query_vector(
+    embedder: EmbeddingProvider | None, message: str, patience: float
+) -> tuple[Sequence[float] | None, RetrievalPath, str | None]:
+    """The vector of a message, how it is to be searched then, and what went wrong if there is none."""
+    if embedder is None:
+        return None, "token_recall", None
+    try:
+        async with asyncio.timeout(patience):
+            (vector,) = await embedder.embed([message])
+    except TimeoutError:
+        return None, "token_recall_after_embed_error", f"no vector within {patience} seconds"
+    except Exception as error:  # noqa: BLE001  # an embedder is not ours; words answer, and this is told
+        problem = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+        return None, "token_recall_after_embed_error", problem
+    return vector, "hybrid_rrf", None
+
+
+async def item_at(db: Database, thread: str, log: str, place: int) -> Item | None:
+    """What stands at a place, if it is still there."""
+    window = await db.thread(thread).items(log=log, after=place - 1, before=place + 1, last=1)
+    return window[0] if window else None

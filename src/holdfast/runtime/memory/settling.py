@@ -6,10 +6,17 @@ from holdfast.core.text import words
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.values import Forgotten
 
+YES = r"(?:yes|y|yeah|yep|yup|ja|jawohl|oui|si|sim|da|tak|hai|confirm|confirmed)"
 AGREES = re.compile(
-    r"\b(?:yes|y|yeah|yep|yup|sure|ok|okay|confirm|confirmed|delete|forget|remove|ja|klar|oui|si|sim|da|tak|hai)\b"
+    rf"\b(?:{YES}|sure|ok|okay|absolutely|definitely|certainly|of\s+course|go\s+ahead|do\s+it|please\s+do|klar|"
+    r"(?:delete|remove)\s+(?:it|them|this|that|these|those|all|both))\b"
 )
-POLITE = re.compile(r"\b(?:please|do|go|ahead|it|them|that|all|bitte|thanks)\b")
+POLITE = re.compile(
+    r"\b(?:please|do|go|ahead|it|them|this|that|these|those|all|both|bitte|thanks|thank|you|delete|remove|forget)\b"
+)
+NEVER_MIND = re.compile(rf"^(?!.*\b{YES}\b).*\bforget\s+(?:it|that|this)\b")
+"""“Forget it” alone rather means: leave it."""
+
 NUMBERS = re.compile(r"\s*(?:number\s+)?(\d{1,2})(?:\s*(?:,|and|&)\s*(\d{1,2}))*\s*[.!]?\s*")
 
 
@@ -34,7 +41,7 @@ def is_yes(reply: str) -> bool:
     """Whether a reply is a clear yes, and nothing besides."""
     said = " ".join(words(reply))
     rest = POLITE.sub("", AGREES.sub("", said))
-    return bool(AGREES.search(said)) and not rest.strip()
+    return bool(AGREES.search(said)) and not rest.strip() and not NEVER_MIND.search(said)
 
 
 def chosen(reply: str, most: int) -> list[int]:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core import making
-from holdfast.core.errors import RecordNotFound, ThreadExists, ThreadNotFound, VersionConflict
+from holdfast.core.errors import ThreadExists, ThreadNotFound, VersionConflict
 from holdfast.core.ops import Document, Op
 from holdfast.core.values import (
     Absent,
@@ -18,7 +18,6 @@ from holdfast.core.values import (
     Exact,
     Head,
     Item,
-    LogSize,
     Write,
 )
 from holdfast.runtime.memory.merging import in_order
@@ -158,19 +157,3 @@ async def page(
     items = list(window)[::-1]
     more = items[limit - 1].place if len(items) > limit else None
     return items[:limit], more
-
-
-def there(found: dict[str, Item], id: str, kind: str) -> Item:
-    """The item of an id.
-
-    Raises:
-        RecordNotFound: There is none.
-    """
-    if id not in found:
-        raise RecordNotFound(kind=kind, id=id)
-    return found[id]
-
-
-def size_of(shelf: Shelf, log: str) -> int:
-    """How many items of a log are visible."""
-    return shelf.head.counters.logs.get(log, LogSize()).length if shelf.head is not None else 0

@@ -1,28 +1,18 @@
 """What makes two facts the same one: their slot. A fact's id is its slot, so nothing is learned twice."""
 
 from hashlib import sha256
-from urllib.parse import quote
 
-from holdfast.core.text import words
+from holdfast.core.text import stem, words
 from holdfast.runtime.memory.values import Candidate, Fact, Kind, Rule
-
-LONGEST = 400
-
-
-def memory_thread(owner: str, *, of_thread: bool = False) -> str:
-    """The id of the thread that holds what is known of a user, or of a thread without one.
-
-    No user and no thread share one, whatever letters are in their ids.
-    """
-    mark = "@" if of_thread else ""
-    name = quote(owner, safe="")
-    return f"memory/{mark}{name if len(name) <= LONGEST else '~' + sha256(owner.encode()).hexdigest()}"
 
 
 def slot(entry: Candidate | Fact) -> tuple[str, ...]:
-    """What a fact is about. Of that there is one fact; another replaces it."""
-    parts = (entry.subject, entry.predicate, *(() if entry.single else (entry.object,)))
-    return tuple(" ".join(words(part)) for part in parts)
+    """What a fact is about. Of that there is one fact; another replaces it.
+
+    Of things that there can be several of, forms of a word are one: nut, nuts.
+    """
+    about = tuple(" ".join(words(part)) for part in (entry.subject, entry.predicate))
+    return about if entry.single else (*about, " ".join(map(stem, words(entry.object))))
 
 
 def fact_id(entry: Candidate | Fact, salt: str) -> str:
@@ -41,9 +31,10 @@ def kind_of(id: str) -> Kind | None:
     return kinds.get(id.partition("-")[0])
 
 
-def is_same(fact: Fact, candidate: Candidate) -> bool:
-    """Whether a candidate says what a fact of its slot says."""
-    return fact.negated == candidate.negated and words(fact.object) == words(candidate.object)
+def is_same(known: Fact | Candidate, candidate: Candidate) -> bool:
+    """Whether a candidate says what another of its slot says. Of a single thing, each letter counts."""
+    several = not (known.single or candidate.single)
+    return known.negated == candidate.negated and (several or words(known.object) == words(candidate.object))
 
 
 def is_same_rule(rule: Rule, text: str) -> bool:

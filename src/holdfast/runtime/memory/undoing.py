@@ -11,7 +11,9 @@ from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
 UNDO = "Undo"
-NOTHING = ("Propose", "Cancel", UNDO)
+NOTHING = ("Propose", "Cancel")
+"""Changes that leave what is known as it was."""
+
 PAGE = 64
 
 
@@ -29,26 +31,34 @@ async def reversed_change(db: Database, id: str, shelf: Shelf, version: int | No
     await _check_free(db, id, shelf, ended, added)
     before = await thread.state(at=change.version - 1)
     after = await thread.state(at=change.version)
+    patches = _patches(id, before, after, shelf.state)
+    if not (added or ended or patches):
+        raise InvalidArgument(problem=f"Change {change.version} has no effect any more; nothing is undone.")
     return Change(
         reason=UNDO,
         ends=added,
         items=[_again(item) for item in ended],
-        patches=_patches(id, before, after, shelf.state),
+        patches=patches,
         actions=[{"undo": change.version}],
     )
 
 
 async def _last(thread: Thread, shelf: Shelf) -> Changeset:
-    """The newest change that does something and was not undone; looked for from the end."""
+    """The newest change that does something and was not undone; looked for from the end.
+
+    An undo is passed over together with what it took back. One that took back an undo brought something
+    back, and that can be taken back like any other change.
+    """
     undone: set[int] = set()
     upto = shelf.version
     while upto > 0:
         changes = await thread.changesets(after=max(upto - PAGE, 0), upto=upto, limit=PAGE)
         for change in reversed(changes):
-            if change.reason == UNDO:
-                undone.update(_undoes(change))
-            elif change.reason not in NOTHING and change.version not in undone:
+            if change.version in undone or change.reason in NOTHING or change.erased:
+                continue
+            if not await _takes_back(thread, change):
                 return change
+            undone.add(_undone_by(change))
         upto -= PAGE
     raise InvalidArgument(problem="There is nothing to undo.")
 
@@ -57,13 +67,24 @@ async def _named(thread: Thread, shelf: Shelf, version: int) -> Changeset:
     if not 0 < version <= shelf.version:
         raise InvalidArgument(problem=f"There is no change {version} to undo.")
     (change,) = await thread.changesets(after=version - 1, upto=version, limit=1)
+    if change.erased:
+        raise InvalidArgument(problem=f"Change {version} was erased, and cannot be undone.")
     return change
 
 
-def _undoes(change: Changeset) -> list[int]:
-    return [
-        action["undo"] for action in change.state_actions if isinstance(action, dict) and "undo" in action
-    ]
+async def _takes_back(thread: Thread, change: Changeset) -> bool:
+    """Whether a change is an undo that left something taken back."""
+    if change.reason != UNDO or change.erased:
+        return False
+    target = _undone_by(change)
+    (before,) = await thread.changesets(after=target - 1, upto=target, limit=1)
+    return not await _takes_back(thread, before)
+
+
+def _undone_by(change: Changeset) -> int:
+    """The version that an undo took back."""
+    (action,) = change.state_actions
+    return int(action["undo"])
 
 
 async def _still_there(db: Database, id: str, shelf: Shelf, items: Sequence[Item]) -> list[Item]:

@@ -71,10 +71,14 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     times: int = 1
 
     @property
+    def worded(self) -> str:
+        """Its predicate in words: ``is called``, ``not likes``."""
+        return f"{'not ' if self.negated else ''}{self.predicate.replace('_', ' ').lower()}"
+
+    @property
     def text(self) -> str:
         """What a search finds it by."""
-        said = f"{self.subject} {_worded(self.predicate, negated=self.negated)} {self.object}"
-        return f"{self.category}: {said}. {self.quote}".strip()
+        return f"{self.category}: {self.subject} {self.worded} {self.object}. {self.quote}".strip()
 
 
 class Arc(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -174,7 +178,3 @@ def arc_of(item: Item) -> Arc:
 def rule_of(item: Item) -> Rule:
     """The archived rule behind an item."""
     return msgspec.convert(item.body, Rule)
-
-
-def _worded(predicate: str, *, negated: bool) -> str:
-    return f"{'not ' if negated else ''}{predicate.replace('_', ' ').lower()}"

@@ -1,0 +1,150 @@
+"""What is left to do once an episode has ended: jobs, several at once, each held while somebody is at it."""
+
+import asyncio
+import logging
+import secrets
+from contextlib import suppress
+from typing import Never
+
+import msgspec
+
+from holdfast.core.errors import ClaimLost, DeadlineExceeded, HoldfastError, StoreFailed
+from holdfast.core.values import Finish, Job, Put
+from holdfast.runtime.ending import JOB, Left, claimed_job, request_end, transcript
+from holdfast.runtime.episodes import ENDED, Episode, episode, row_of
+from holdfast.runtime.settings import Settings
+from holdfast.threads.database import Database
+
+log = logging.getLogger("holdfast")
+CANCEL_AGAIN = 0.1
+
+
+class Ends:
+    """The ends that this process is at, up to so many at once."""
+
+    def __init__(self, db: Database, settings: Settings) -> None:
+        self.finished = 0
+        self._db = db
+        self._settings = settings
+        self._closed = False
+        self._workers: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Look for an end that is due, if there is room. Whoever finds one lets another look."""
+        if self._closed or len(self._workers) >= self._settings.ends_at_once:
+            return
+        worker = asyncio.get_running_loop().create_task(self._work())
+        self._workers.add(worker)
+        worker.add_done_callback(self._workers.discard)
+
+    async def idle(self) -> None:
+        """Wait until nothing is due any more."""
+        while self._workers:
+            await asyncio.wait(set(self._workers))
+
+    async def close(self) -> None:
+        """Stop where it is; what is not done is given back, for somebody else to do."""
+        self._closed = True
+        while self._workers:
+            for worker in self._workers:
+                worker.cancel()
+            # A cancel that comes just as a driver's call is done may be lost, so one may not do.
+            await asyncio.wait(set(self._workers), timeout=CANCEL_AGAIN)
+
+    async def _work(self) -> None:
+        try:
+            while not self._closed and (job := await self._claimed()) is not None:
+                self.begin()
+                done = await finished(self._db, job, self._settings)
+                self.finished += done
+        except HoldfastError as error:  # it is looked for again at the next sweep
+            log.warning("Ended episodes are finished later: %s", error)
+
+    async def _claimed(self) -> Job | None:
+        lease_ms = int(self._settings.lease_seconds * 1000)
+        return next(iter(await self._db.jobs.claim([JOB], limit=1, lease_ms=lease_ms)), None)
+
+
+async def end_now(
+    db: Database, thread: str, settings: Settings, *, by: str, feedback: str | None = None
+) -> Episode | None:
+    """End the episode that a thread is in and do what is left to do, and no other episode's; None if none.
+
+    If that fails, the episode is still ``ending``, and its job is tried again like any other.
+    """
+    now, token = settings.clock(), secrets.token_hex(16)
+    until = now + int(settings.lease_seconds * 1000)
+    requested = await request_end(db, thread, by=by, now=now, feedback=feedback, claim=(token, until))
+    if requested is None:
+        return None
+    await finished(db, claimed_job(requested, token, until), settings)
+    return await episode(db, requested.id)
+
+
+async def finished(db: Database, job: Job, settings: Settings) -> bool:
+    """Finish one job, or give it back with what went wrong."""
+    try:
+        before = await episode(db, job.body["episode"])
+        left = await _left(db, job, settings, before)
+        over = msgspec.structs.replace(left.episode, status=ENDED)
+        row = Put(record=row_of(over, before.user), expect=before.revision)
+        await db.commit([row, *left.writes, Finish(job=job.id, token=job.token or "")])
+    except ClaimLost:
+        return False  # somebody else has taken the job
+    except asyncio.CancelledError:
+        with suppress(HoldfastError):  # then its claim runs out
+            await asyncio.shield(db.jobs.release(job))
+        raise
+    except Exception as error:  # noqa: BLE001  # whatever went wrong is kept with the job, which is tried again
+        problem = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+        log.warning("The end of %s is tried again: %s", job.body, problem)
+        with suppress(ClaimLost):  # then somebody else is at it already
+            await db.jobs.fail(job, problem)
+        return False
+    return True
+
+
+async def _left(db: Database, job: Job, settings: Settings, of: Episode) -> Left:
+    """What an episode leaves behind, made while its job is held.
+
+    Raises:
+        ClaimLost: Somebody else has the job, so what was being made is given up.
+        DeadlineExceeded: It took too long.
+    """
+    making = asyncio.ensure_future(_finalized(db, settings, of))
+    holding = asyncio.ensure_future(_held(db, job, settings.lease_seconds))
+    try:
+        await asyncio.wait([making, holding], return_when=asyncio.FIRST_COMPLETED)
+        if making.cancelled():  # not by us: if this were cancelled, we would not be here
+            raise RuntimeError("It cancelled itself.")
+        return making.result() if making.done() else await holding
+    finally:
+        making.cancel()
+        holding.cancel()
+        await asyncio.wait([making, holding])
+
+
+async def _finalized(db: Database, settings: Settings, of: Episode) -> Left:
+    seconds = settings.patience.turn
+    deadline = asyncio.timeout(seconds)
+    try:
+        async with deadline:
+            return await settings.finalize(db, of, await transcript(db, of))
+    except TimeoutError as error:
+        if not deadline.expired():
+            raise
+        raise DeadlineExceeded(what=f"The end of episode {of.id!r}", seconds=seconds) from error
+
+
+async def _held(db: Database, job: Job, seconds: float) -> Never:
+    """Hold a job for as long as this runs.
+
+    Raises:
+        ClaimLost: Somebody else has it.
+    """
+    while True:
+        await asyncio.sleep(seconds / 3)
+        try:
+            await db.jobs.extend(job, lease_ms=int(seconds * 1000))
+        except StoreFailed as error:  # the claim may run out meanwhile; it guards the commit all the same
+            log.warning("The claim on %s could not be extended: %s", job.body, error)

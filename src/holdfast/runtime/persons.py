@@ -1,0 +1,30 @@
+"""Everything about one person: their threads, and the records that go with them into an archive."""
+
+from collections.abc import AsyncIterator
+
+from holdfast.core.encoding import check_id
+from holdfast.core.erasing import RULE, VECTOR
+from holdfast.core.holding import HOLD
+from holdfast.core.values import Scope
+from holdfast.runtime import queueing
+from holdfast.runtime.crises import CRISIS
+from holdfast.threads.archive import export_threads, kinds_of
+from holdfast.threads.database import Database
+
+LEFT_OUT = (CRISIS, HOLD, RULE, VECTOR, queueing.KIND)
+"""The kinds of records that a person's archive does not hold: what is the operator's (the crisis log, legal
+holds, rules of retention), what is made again (vectors), and what is still to be done (queued turns).
+"""
+
+
+async def export_person(db: Database, owner: str) -> AsyncIterator[bytes]:
+    """The lines of an archive of everything that one person owns. ``import_threads`` takes it in elsewhere.
+
+    Raises:
+        InvalidId: The owner has no name that can be used.
+        StoreDamaged: A thread does not stand on its chain.
+    """
+    scope = Scope(tenant=db.tenant, user=check_id(owner, "owner"))
+    kinds = await kinds_of(db.store, scope, owner, LEFT_OUT)
+    async for line in export_threads(db.store, scope, kinds=kinds):
+        yield line

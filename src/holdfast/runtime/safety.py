@@ -1,0 +1,109 @@
+"""The fixed reply that goes out whatever becomes of the store, the model or a later stage."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError, StateInvalid, StoreFailed
+from holdfast.core.values import HISTORY, LogSize
+from holdfast.runtime.diagnostics import note
+from holdfast.runtime.draft import Draft
+from holdfast.runtime.events import Event, TextDelta
+from holdfast.runtime.journal import Nowhere
+from holdfast.runtime.loop import Stage
+from holdfast.runtime.messages import Message
+from holdfast.runtime.outputs import REPLIES, Done, done
+from holdfast.runtime.pipeline import context_of, run_stages
+from holdfast.runtime.runs import ERROR, Run
+from holdfast.runtime.schema import Fold, Lifecycle
+from holdfast.runtime.settings import Settings
+from holdfast.runtime.starting import Asked
+from holdfast.runtime.turn import Turn
+from holdfast.threads.database import Database
+
+log = logging.getLogger("holdfast")
+GATE = "is_gate"
+RECENT = 64
+PROBLEM, CRISIS_LOG = "turn_problem", "crisis_log"
+S = TypeVar("S", bound=Stage)
+
+
+def gate(stage: S) -> S:
+    """Mark a stage that is run even if the store fails, so that a person in danger gets an answer.
+
+    It sees this turn's message and an empty state then. It must do nothing to the world.
+    """
+    setattr(stage, GATE, True)
+    return stage
+
+
+async def without_store(
+    db: Database, asked: Asked, settings: Settings, emit: Callable[[Event], None], failure: StoreFailed
+) -> Done[Any]:
+    """Run the gates alone, though nothing can be kept; the safe reply, if one of them declares it.
+
+    Raises:
+        StoreFailed: None does; it is the failure that was given.
+    """
+    gates = [stage for stage in settings.stages if getattr(stage, GATE, False)]
+    if not gates:
+        raise failure
+    draft, journal = _passing(asked, settings)
+    turn = Turn(draft, journal, settings.patience, emit)
+    try:
+        await run_stages(gates, context_of(turn, settings))
+    except HoldfastError as error:
+        log.warning("A gate failed while the store did: %s", error)
+    rows = [*journal.logged, *journal.unwritten()]
+    settings.held_crises.hold(db, rows)
+    if turn.safe is None:
+        raise failure
+    return answered(turn, settings, failure, held=bool(rows))
+
+
+def _passing(asked: Asked, settings: Settings) -> tuple[Draft, Nowhere]:
+    """What a turn stands on that has what the caller gave, and nothing else."""
+    run = Run(id=settings.new_id(), thread=asked.thread, user=asked.user, started=settings.clock())
+    journal = Nowhere(run, {HISTORY: list(asked.items)}, clock=settings.clock, days=settings.crisis_days)
+    sizes = {HISTORY: LogSize(len(asked.items), len(asked.items))}
+    return Draft(settings.schema, {}, sizes, asked.inputs, journal.read), journal
+
+
+async def say(turn: Turn) -> None:
+    """Put the safe reply into what is about to be committed, unless a stage has done so."""
+    _show(turn)
+    history = turn.draft.schema.fields.get(HISTORY)
+    if history is None or history.fold is not Fold.APPEND:
+        return
+    said = [entry for entry in await turn.draft.log(HISTORY).tail(RECENT) if entry.run == turn.id]
+    if not any(entry.role == "assistant" and entry.content == turn.safe for entry in said):
+        turn.add([Message(role="assistant", content=turn.safe)])
+
+
+def _show(turn: Turn) -> None:
+    """Put the safe reply where the reply of a turn is looked for."""
+    fields = turn.draft.schema.fields
+    for name in REPLIES:
+        if name in fields and fields[name].lifecycle is Lifecycle.TURN:
+            turn.write("the runtime", {name: turn.safe})
+
+
+def answered(
+    turn: Turn, settings: Settings, failure: Exception, *, version: int = 0, held: bool = False
+) -> Done[Any]:
+    """The safe reply of a turn that failed, with what went wrong in its diagnostics."""
+    problem = failure.code if isinstance(failure, HoldfastError) else type(failure).__name__
+    _show(turn)
+    note(turn, {PROBLEM: problem, **({CRISIS_LOG: "held"} if held else {})})
+    log.warning("Thread %s got its safe reply, though the turn failed: %s", turn.thread, failure)
+    turn.tell(TextDelta(text=turn.safe or "", step=0))
+    kind = settings.output
+    try:
+        result = done(turn, version=version, kind=kind, termination=ERROR)
+    except StateInvalid:  # the output is what failed; the reply goes out without it
+        result = Done[Any](
+            thread=turn.thread, run=turn.id, version=version, termination=ERROR, usage=turn.usage
+        )
+    return msgspec.structs.replace(result, text=turn.safe or "")

@@ -1,0 +1,56 @@
+"""Stages by their names: no two share one, and a run that stopped goes on at the one it stopped at."""
+
+from collections.abc import Sequence
+
+from holdfast.core.encoding import JSON
+from holdfast.core.errors import SchemaInvalid, StageGone
+from holdfast.runtime.loop import Stage
+
+
+def name_of(stage: Stage) -> str:
+    """What a stage is called."""
+    return getattr(stage, "__name__", type(stage).__name__)
+
+
+def check_stages(stages: Sequence[Stage]) -> None:
+    """Refuse stages of one name: a run that stopped could not say at which of them.
+
+    Raises:
+        SchemaInvalid: Two have the same name.
+    """
+    first: dict[str, Stage] = {}
+    for stage in stages:
+        name = name_of(stage)
+        if name in first:
+            both = f"two stages have this name, {_origin(first[name])} and {_origin(stage)}"
+            raise SchemaInvalid(schema="stages", field=name, problem=f"{both}; give one of them another")
+        first[name] = stage
+
+
+def first_name(stages: Sequence[Stage]) -> str | None:
+    """The name of the first stage, if there is any."""
+    return name_of(stages[0]) if stages else None
+
+
+def remaining(stages: Sequence[Stage], mark: JSON, *, thread: str, run: str) -> Sequence[Stage]:
+    """The stages that a run has before it: all, or those from the one on that the state says it is at.
+
+    A number, as earlier versions kept it, says how many are done.
+
+    Raises:
+        StageGone: The stage is not among these.
+    """
+    if mark is None:
+        return stages
+    if isinstance(mark, int) and mark <= len(stages):
+        return stages[mark:]
+    names = [name_of(stage) for stage in stages]
+    if mark not in names:
+        gone = f"number {mark + 1}" if isinstance(mark, int) else str(mark)
+        raise StageGone(thread=thread, run=run, stage=gone)
+    return stages[names.index(mark) :]
+
+
+def _origin(stage: Stage) -> str:
+    made = stage if hasattr(stage, "__qualname__") else type(stage)
+    return f"{made.__module__}.{made.__qualname__}"

@@ -1,0 +1,107 @@
+"""Sessions whose process is killed: between turns, in the middle of one, and while its end is made."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+
+import msgspec
+
+import holdfast as hf
+from holdfast.runtime.context import Context
+from holdfast.runtime.ending import Left
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.episodes import Episode
+from holdfast.runtime.messages import Message
+from holdfast.runtime.models import Request
+from holdfast.runtime.settings import now_ms
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+
+THREAD = "a"
+LEASE_SECONDS = 0.5
+
+
+def die() -> None:
+    """End this process at once."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def notice(state: hf.State, ctx: Context) -> None:
+    """A stage that holds what was said, takes its first digit for a crisis level, and asks a model."""
+    said = str(getattr(state, "message", ""))
+    assert ctx.session_memory_buffer is not None
+    ctx.session_memory_buffer.hold({"said": said})
+    ctx.turn.saw_crisis(int(said[0]))
+    await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+
+
+async def answer(state: hf.State, ctx: Context) -> hf.Delta:
+    """A stage that answers, unless the process is to end here."""
+    if "die" in str(getattr(state, "message", "")):
+        die()
+    return {"reply": "Noted.", "history": [hf.Message(role="assistant", content="Noted.")]}
+
+
+async def answer_calmly(state: hf.State, ctx: Context) -> hf.Delta:
+    """The same, in a process that lives."""
+    return {"reply": "Noted.", "history": [hf.Message(role="assistant", content="Noted.")]}
+
+
+answer_calmly.__name__ = "answer"
+
+
+def runtime_of(db: Database, *, calm: bool = True) -> Runtime:
+    """A runtime that notices and answers, and ends no session by itself."""
+    return Runtime(
+        db,
+        stages=[notice, answer_calmly if calm else answer],
+        model=ScriptedModel(*["ok"] * 9),
+        finalize=keep_all if calm else die_in_the_end,
+        lease_seconds=LEASE_SECONDS,
+        sweep_seconds=3600,
+        finalize_active_sessions_on_close=False,
+    )
+
+
+async def keep_all(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    """An end that keeps what was held, and how much was said."""
+    arc = {"held": list(of.candidates), "said": [message.text for message in transcript]}
+    return Left(episode=msgspec.structs.replace(of, arc=arc))
+
+
+async def die_in_the_end(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+    """An end that its process does not live to see."""
+    die()
+    raise AssertionError("it is still there")
+
+
+def talk(url: str, *said: str) -> None:
+    """Turns of one session in a process of its own, which is killed after the last, or in it."""
+    asyncio.run(_talk(url, said))
+
+
+async def _talk(url: str, said: Sequence[str]) -> None:
+    async with hf.open(url) as db:
+        runtime = runtime_of(db, calm=False)
+        for message in said:
+            await runtime.run_turn(THREAD, message)
+        die()
+
+
+def end(url: str) -> None:
+    """End the session in a process of its own, which is killed while the end is made."""
+    asyncio.run(_end(url))
+
+
+async def _end(url: str) -> None:
+    async with hf.open(url) as db:
+        await runtime_of(db, calm=False).end_session(THREAD, feedback="positive")
+
+
+async def until_its_lease_is_over(db: Database, job: str) -> None:
+    """Wait until the claim of whoever had a job has run out."""
+    held = await db.jobs.get(job)
+    await asyncio.sleep(max(held.until - now_ms(), 0) / 1000 + 0.05)

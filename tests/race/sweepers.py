@@ -1,0 +1,168 @@
+"""What each of several processes does to one database full of episodes that nobody touches any more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import msgspec
+
+import holdfast as hf
+from holdfast.core.values import Item, Record, RecordQuery, Write
+from holdfast.runtime.ending import Left
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.episodes import ACTIVE_ROW, ENDING, ROW, Episode, active_episode, saved, touched
+from holdfast.runtime.messages import Message
+from holdfast.runtime.settings import now_ms
+from holdfast.threads.database import Database
+from holdfast.writes import AppendTo, Put
+
+LATER_MS = 30 * 60_000
+IDLE_MS = 20 * 60_000
+ARCS = "arcs"
+AT_A_TIME = 50
+LEASE_SECONDS = 1.0
+
+
+def later() -> int:
+    """Half an hour from now: what was touched now has expired by then."""
+    return now_ms() + LATER_MS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fate:
+    """What befalls a process: a finalize in so many fails, and the nth is the last thing it does."""
+
+    fails_one_in: int = 0
+    killed_at: int = 0
+
+
+async def begin(url: str, count: int) -> list[str]:
+    """Threads with one thing said on each, and the episodes that it began."""
+    threads = [f"thread {number}" for number in range(count)]
+    now = now_ms()
+    async with hf.open(url) as db:
+        for start in range(0, count, AT_A_TIME):
+            writes: list[Write] = []
+            for thread in threads[start : start + AT_A_TIME]:
+                change = hf.Changeset(items=(hf.user(f"Hello from {thread}"),))
+                begun = touched(None, thread, None, now, 0)
+                writes += [AppendTo(thread=thread, change=change, expect=hf.Absent()), saved(begun, None)]
+            await db.commit(writes)
+    return threads
+
+
+def sweep(url: str, notes: Path, fate: Fate, start: Connection) -> int:
+    """Sweep like any runtime, begun when all are ready, until nothing is left; how many ends it made."""
+    return asyncio.run(_sweep(url, notes, fate, start))
+
+
+async def _sweep(url: str, notes: Path, fate: Fate, start: Connection) -> int:
+    finalize = _Finalize(notes, fate)
+    async with hf.open(url) as db:
+        start.send("ready")
+        start.recv()
+        async with Runtime(
+            db,
+            finalize=finalize,
+            clock=later,
+            sweep_seconds=0.2,
+            lease_seconds=LEASE_SECONDS,
+            finalize_active_sessions_on_close=False,
+        ):
+            while await left_to_do(db):  # noqa: ASYNC110 - the others tell us through the store alone
+                await asyncio.sleep(0.1)
+    return finalize.made
+
+
+async def left_to_do(db: Database) -> bool:
+    """Whether an episode has expired and is not ended, or its end is not finished."""
+    expired = RecordQuery(kind=ACTIVE_ROW, until=later() - IDLE_MS, limit=1)
+    ending = RecordQuery(kind=ROW, tags=(ENDING,), limit=1)
+    return bool(await db.records.find(expired) or await db.records.find(ending))
+
+
+class _Finalize:
+    """Notes outside of the store which episode it is about to finish, and leaves something in each way."""
+
+    def __init__(self, notes: Path, fate: Fate) -> None:
+        self.made = 0
+        self._chance = random.Random(notes.name)
+        self._notes = notes
+        self._fate = fate
+
+    async def __call__(self, db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+        await asyncio.sleep(0.005)
+        if self._fate.fails_one_in and self._chance.randrange(self._fate.fails_one_in) == 0:
+            raise RuntimeError("the model is down")
+        with self._notes.open("a", encoding="utf-8") as file:
+            file.write(f"{of.id}\n")
+        self.made += 1
+        if self.made == self._fate.killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        arc = Item(body={"arc": [message.text for message in transcript]}, log=ARCS)
+        change = hf.Changeset(items=(arc,))
+        once = Put(record=Record(kind="finished", id=of.id, body=None), expect=0)
+        return Left(
+            episode=msgspec.structs.replace(of, arc={"said": len(transcript)}),
+            writes=[AppendTo(thread=of.thread, change=change), once],
+        )
+
+
+def visit(url: str, threads: Sequence[str], start: Connection) -> dict[str, str]:
+    """Turns on some threads while others sweep; to which episode each of them belonged."""
+    return asyncio.run(_visit(url, threads, start))
+
+
+async def _visit(url: str, threads: Sequence[str], start: Connection) -> dict[str, str]:
+    belonged: dict[str, str] = {}
+
+    async def note(state: hf.State, ctx: hf.Context) -> hf.Delta:
+        assert ctx.turn.episode is not None
+        belonged[ctx.turn.thread] = ctx.turn.episode.id
+        return {"reply": "Still here."}
+
+    async with hf.open(url) as db:
+        runtime = Runtime(db, stages=[note], clock=later)
+        start.send("ready")
+        start.recv()
+        for thread in threads:
+            await runtime.run_turn(thread, "I am still here")
+    return belonged
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What is stored of a thread's episodes: how many were ended, with what, and which is active."""
+
+    ended: list[str]
+    finished: list[str]
+    arcs: int
+    active: str | None
+
+
+def stored(url: str, threads: Sequence[str]) -> dict[str, Found]:
+    """What is stored of each thread's episodes."""
+    return asyncio.run(_stored(url, threads))
+
+
+async def _stored(url: str, threads: Sequence[str]) -> dict[str, Found]:
+    async with hf.open(url) as db:
+        return {thread: await _found(db, thread) for thread in threads}
+
+
+async def _found(db: Database, thread: str) -> Found:
+    rows = await db.records.find(RecordQuery(kind=ROW, tags=(f"thread:{thread}",)))
+    arcs = await db.thread(thread).items(log=ARCS)
+    active = await active_episode(db, thread)
+    return Found(
+        ended=[row.id for row in rows if row.body["status"] == "ended" and row.body["arc"]],
+        finished=[row.id for row in rows if (await db.records.get("finished", row.id)).revision == 1],
+        arcs=len(arcs),
+        active=None if active is None else active.id,
+    )

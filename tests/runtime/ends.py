@@ -1,0 +1,18 @@
+"""Ended episodes, finished as a sweep does it, in one call."""
+
+from __future__ import annotations
+
+from holdfast.runtime.finishing import Ends
+from holdfast.runtime.settings import Settings
+from holdfast.threads.database import Database
+
+
+async def work(db: Database, settings: Settings) -> int:
+    """Do the jobs of ended episodes that are due; how many were finished."""
+    ends = Ends(db, settings)
+    try:
+        ends.begin()
+        await ends.idle()
+    finally:
+        await ends.close()
+    return ends.finished

@@ -1,0 +1,218 @@
+"""``holdfast memory``: a person sees, corrects, forgets, brings back and carries away what is remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli.app import run
+from holdfast.core.encoding import JSON
+from holdfast.runtime.memory.finalizing import Finalizer
+from holdfast.testing.scripted import ScriptedModel
+
+COMMAND = Path(sys.executable).with_name("holdfast")
+SAID = ("Please no bullet points.", "My sister is called Ann.", "I'm allergic to nuts.")
+
+
+async def told(url: str, tenant: str = "default", user: str | None = "alice", thread: str = "s1") -> None:
+    """A session in which somebody says a few things about themselves."""
+    async with (
+        hf.open(url) as db,
+        hf.Runtime(
+            db.scope(tenant=tenant), model=ScriptedModel(*["I see."] * len(SAID)), finalize=Finalizer()
+        ) as runtime,
+    ):
+        for text in SAID:
+            await runtime.run_turn(thread, text, user=user)
+        await runtime.end_session(thread, user=user)
+
+
+Place = tuple[str, str]
+"""A database's URL and a tenant of it."""
+
+
+class Commands:
+    """``holdfast memory`` on one database, for one owner."""
+
+    def __init__(self, place: Place, capsys: pytest.CaptureFixture[str], *whose: str) -> None:
+        self._end = ["--db", place[0], "--tenant", place[1], *whose]
+        self._capsys = capsys
+
+    def code(self, *arguments: str) -> int:
+        self._capsys.readouterr()
+        return run(["memory", *arguments, *self._end])
+
+    def text(self, *arguments: str, code: int = 0) -> str:
+        assert self.code(*arguments) == code
+        said = self._capsys.readouterr()
+        return said.out or said.err
+
+    def value(self, *arguments: str, code: int = 0) -> JSON:
+        return json.loads(self.text(*arguments, "--json", code=code))
+
+    def facts(self) -> dict[str, str]:
+        """The id of every fact, by its object."""
+        return {fact["object"]: fact["id"] for fact in self.value("list")["facts"]}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def place(request: pytest.FixtureRequest, tmp_path: Path, tenant: str) -> Place:
+    """A tenant that nobody has used before, on each store that another process can open."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url")), tenant
+    return f"sqlite:///{tmp_path / 'test.db'}", tenant
+
+
+@pytest.fixture
+def commands(place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Commands:
+    monkeypatch.setenv("COLUMNS", "80")
+    asyncio.run(told(*place))
+    return Commands(place, capsys, "--owner", "alice")
+
+
+@pytest.mark.promise("B-11")
+def test_everything_is_listed_with_its_words_and_its_source(commands: Commands) -> None:
+    shown = commands.text("list")
+
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    assert "sister is called Ann" in shown
+    assert "“My sister is called Ann.” · session s1 at version" in shown
+    assert "Answer without bullet points." in shown
+    assert "Earlier sessions" in shown
+
+
+@pytest.mark.promise("B-11")
+def test_a_fact_is_shown_with_the_whole_message_that_it_comes_from(commands: Commands) -> None:
+    found = commands.value("show", commands.facts()["Ann"])
+    source = found["known"]["source"]
+
+    assert (found["kind"], found["said"], source["thread"]) == ("fact", "My sister is called Ann.", "s1")
+    assert source["run"].startswith("run-")
+
+
+@pytest.mark.promise("B-11")
+def test_a_correction_shows_before_and_after_and_can_be_undone(commands: Commands) -> None:
+    id = commands.facts()["Ann"]
+    done = commands.value("correct", id, "Anne")
+    history = [fact["object"] for fact in commands.value("show", id)["history"]]
+    commands.code("undo")
+
+    assert (done["before"]["object"], done["after"]["object"], done["after"]["id"]) == ("Ann", "Anne", id)
+    assert history == ["Ann", "Anne"]
+    assert "Ann" in commands.facts()
+
+
+@pytest.mark.promise("A-06")
+def test_nothing_is_forgotten_without_a_yes(commands: Commands) -> None:
+    ids = commands.facts()
+    shown = commands.text("forget", ids["Ann"], ids["nuts"], code=1)
+
+    assert "sister is called Ann" in shown
+    assert "Say --yes" in shown
+    assert commands.facts() == ids
+
+
+@pytest.mark.promise("A-06", "B-11")
+def test_what_is_named_is_forgotten_and_comes_back_under_its_id(commands: Commands) -> None:
+    before = commands.facts()
+    done = commands.value("forget", before["Ann"], "--yes")
+    between = commands.facts()
+    commands.code("undo", str(done["version"]))
+
+    assert (done["forgotten"], list(between)) == ([before["Ann"]], ["nuts"])
+    assert commands.facts() == before
+
+
+def test_a_wrong_id_names_itself_and_forgets_nothing(commands: Commands) -> None:
+    ids = commands.facts()
+    error = commands.value("forget", ids["Ann"], "fact-nothing", "--yes", code=1)["error"]
+
+    assert (error["code"], error["id"]) == ("record_not_found", "fact-nothing")
+    assert commands.facts() == ids
+
+
+@pytest.mark.promise("A-05")
+def test_recall_is_switched_and_rules_stay(commands: Commands) -> None:
+    before, after = commands.value("recall"), commands.value("recall", "off")
+    listed = commands.value("list", "--kind", "rules")
+
+    assert (before["recall"], after["recall"], listed["recall"]) == (True, False, False)
+    assert [rule["text"] for rule in listed["rules"]] == ["Answer without bullet points."]
+    assert listed["facts"] == []
+
+
+def test_a_long_list_comes_in_pages(commands: Commands) -> None:
+    first = commands.value("list", "--kind", "facts", "--limit", "1")
+    place = str(first["next"]["facts"])
+    second = commands.value("list", "--kind", "facts", "--limit", "1", "--before", place)
+
+    assert [page["facts"][0]["object"] for page in (first, second)] == ["nuts", "Ann"]
+    assert second["next"]["facts"] is None
+
+
+@pytest.mark.promise("B-11")
+def test_a_memory_is_carried_away_as_one_document(commands: Commands) -> None:
+    everything = commands.value("export")
+
+    assert sorted(fact["object"] for fact in everything["facts"]) == ["Ann", "nuts"]
+    assert all(fact["source"]["thread"] == "s1" for fact in everything["facts"])
+
+
+@pytest.mark.promise("R-16")
+def test_nobody_elses_memory_is_shown(
+    commands: Commands, place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bob = Commands(place, capsys, "--owner", "bob")
+    peeking = Commands(place, capsys, "--owner", "alice", "--user", "bob")
+
+    assert "Nothing is remembered here." in bob.text("list")
+    assert peeking.facts() == {}
+
+
+@pytest.mark.promise("R-16")
+def test_the_memory_of_a_thread_without_a_user_is_reached_by_the_thread(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(told(*place, None, "guest"))
+
+    assert sorted(Commands(place, capsys, "--thread", "guest").facts()) == ["Ann", "nuts"]
+
+
+def test_whose_memory_it_is_must_be_said(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(told(*place))
+    error = Commands(place, capsys).value("list", code=1)["error"]
+
+    assert "--owner USER" in error["message"]
+
+
+@pytest.mark.promise("A-06")
+@pytest.mark.parametrize(("answer", "left"), [("y", ["nuts"]), ("n", ["Ann", "nuts"]), ("", ["Ann", "nuts"])])
+def test_at_a_terminal_a_person_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: str, left: list[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'test.db'}"
+    asyncio.run(told(url))
+    commands = Commands((url, "default"), capsys, "--owner", "alice")
+    id = commands.facts()["Ann"]
+    mine, theirs = pty.openpty()
+    os.write(mine, f"{answer}\n".encode())
+    subprocess.run(
+        [COMMAND, "memory", "forget", id, "--owner", "alice", "--db", url],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        timeout=60,
+        check=False,
+    )
+    os.close(theirs)
+    os.close(mine)
+
+    assert sorted(commands.facts()) == left

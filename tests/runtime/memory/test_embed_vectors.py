@@ -1,0 +1,58 @@
+"""Vectors are kept small and still tell what is alike; looking at signs first loses nothing that matters."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.runtime.memory.vectors import Kept, kept, length, likeness, nearest
+
+NUMBERS = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=40)
+
+
+def drawn(chance: random.Random, around: list[float], spread: float) -> list[float]:
+    return [value + chance.gauss(0, spread) for value in around]
+
+
+@given(NUMBERS)
+def test_a_vector_is_most_like_itself(vector: list[float]) -> None:
+    found = likeness(vector, kept(vector))
+
+    assert found == pytest.approx(1.0, abs=0.05) or length(vector) == 0 == found
+
+
+@given(NUMBERS, NUMBERS)
+def test_likeness_lies_between_minus_one_and_one(left: list[float], right: list[float]) -> None:
+    assert -1.0001 <= likeness(left, kept(right)) <= 1.0001
+
+
+def test_vectors_of_another_size_are_not_alike_at_all() -> None:
+    assert likeness([1.0, 0.0], kept([1.0, 0.0, 0.0])) == 0.0
+    assert likeness([1.0], kept([])) == 0.0
+    assert nearest([1.0], [("empty", kept(()))], 5, least=0.1) == []
+
+
+def test_what_is_turned_the_other_way_is_least_alike() -> None:
+    assert likeness([1.0, 2.0], kept([-1.0, -2.0])) == pytest.approx(-1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("size", [64, 384])
+def test_the_nearest_by_signs_are_the_nearest(size: int) -> None:
+    chance = random.Random(size)
+    middles = [drawn(chance, [0.0] * size, 1.0) for _ in range(20)]
+    among: list[tuple[int, Kept]] = [
+        (number, kept(drawn(chance, middles[number % 20], 0.7))) for number in range(600)
+    ]
+    asked = drawn(chance, middles[3], 0.7)
+    exact = sorted(((likeness(asked, other), name) for name, other in among), reverse=True)[:5]
+
+    assert nearest(asked, among, 5) == exact
+
+
+def test_few_numbers_that_are_not_zero_are_found_too() -> None:
+    among = [(name, kept([float(name == place) for place in range(50)])) for name in range(50)]
+
+    assert [name for _, name in nearest([0.0] * 7 + [1.0] + [0.0] * 42, among, 3, least=0.1)] == [7]

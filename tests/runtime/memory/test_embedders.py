@@ -1,0 +1,249 @@
+"""Vectors from a server and from a model on this machine: in batches, again when it may help, never half."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+import pytest
+
+from holdfast.core.errors import DeadlineExceeded, InvalidArgument, MissingExtra, ModelFailed
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.memory.embedders import LONGEST, LocalEmbedder, RemoteEmbedder, named_embedder
+from holdfast.runtime.memory.embedding import HashingEmbedder
+from tests.support.openai_server import (
+    ChatServer,
+    Embedded,
+    Line,
+    Raw,
+    Refused,
+    chat_server,
+    letters_of,
+    refusing_url,
+)
+
+KEY = "sk-secret-12345678"
+QUICK = Patience(pause=0.001, attempts=3)
+
+
+async def asked(
+    server: ChatServer,
+    texts: Sequence[str],
+    *,
+    dimensions: int | None = None,
+    batch: int = 64,
+    patience: Patience = QUICK,
+) -> Sequence[Sequence[float]]:
+    """What the server answers to some texts."""
+    async with RemoteEmbedder(
+        "small", base_url=server.url, key=KEY, dimensions=dimensions, batch=batch, patience=patience
+    ) as embedder:
+        return await embedder.embed(texts)
+
+
+async def failure(*script: Line, dimensions: int | None = None) -> tuple[ModelFailed, int]:
+    """How a script ends that ends badly, and how often it was asked until then."""
+    async with chat_server(*script) as server:
+        with pytest.raises(ModelFailed) as caught:
+            await asked(server, ["one", "two"], dimensions=dimensions)
+    return caught.value, len(server.requests)
+
+
+async def test_texts_get_their_vectors_in_their_order() -> None:
+    async with chat_server(Embedded(size=3)) as server:
+        vectors = await asked(server, ["one", "two", "three"])
+
+    assert vectors == [letters_of(text, 3) for text in ("one", "two", "three")]
+    assert server.paths == ["/v1/embeddings"]
+    assert server.requests == [
+        {"model": "small", "input": ["one", "two", "three"], "encoding_format": "float"}
+    ]
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+async def test_many_texts_are_asked_for_in_batches() -> None:
+    async with chat_server(Embedded(), Embedded(), Embedded()) as server:
+        vectors = await asked(server, [f"text {n}" for n in range(5)], batch=2)
+
+    assert [len(request["input"]) for request in server.requests] == [2, 2, 1]
+    assert vectors == [letters_of(f"text {n}", 4) for n in range(5)]
+
+
+async def test_no_text_is_empty_and_none_is_endless() -> None:
+    async with chat_server(Embedded()) as server:
+        await asked(server, ["", " \n", "x" * (LONGEST + 1)])
+
+    assert [len(text) for text in server.requests[0]["input"]] == [1, 1, LONGEST]
+
+
+async def test_without_texts_nobody_is_asked() -> None:
+    async with chat_server() as server:
+        vectors = await asked(server, [])
+
+    assert (vectors, server.requests) == ([], [])
+
+
+async def test_the_number_of_dimensions_is_asked_for_and_part_of_the_name() -> None:
+    async with chat_server(Embedded(size=2)) as server:
+        await asked(server, ["one"], dimensions=2)
+
+    assert server.requests[0]["dimensions"] == 2
+    assert RemoteEmbedder("small", dimensions=2).name == "small-2"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Refused(status=429, message="slow down"),
+        Refused(status=500, message="broken"),
+        Embedded(cut=True),
+        Embedded(missing=1),
+        Raw(body='{"data": "nothing"}'),
+        Raw(body="no JSON"),
+        Raw(body='{"data": [{"index": 0, "embedding": [1e999]}, {"index": 1, "embedding": [1]}]}'),
+    ],
+    ids=["429", "500", "cut", "missing", "other", "text", "no number"],
+)
+async def test_what_may_pass_is_tried_again(fault: Line) -> None:
+    async with chat_server(fault, fault, Embedded()) as server:
+        vectors = await asked(server, ["one", "two"])
+
+    assert vectors == [letters_of("one", 4), letters_of("two", 4)]
+    assert len(server.requests) == 3
+
+
+async def test_what_does_not_pass_is_given_up_in_the_end() -> None:
+    failed, times = await failure(*[Refused(status=500, message="broken")] * 3)
+
+    assert times == 3
+    assert str(failed) == "Model 'small' failed: it answered 500: broken."
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (Refused(status=400, message="too long"), "it answered 400: too long"),
+        (Refused(status=401, message=f"bad key {KEY}"), "it answered 401; check the credentials"),
+        (Refused(status=404, message=f"no model for {KEY}"), "it answered 404: no model for [hidden]"),
+        (Embedded(size=4, last_size=3), "its vectors have 3 and 4 numbers"),
+        (Embedded(size=0), "its vectors have 0 numbers"),
+    ],
+)
+async def test_what_does_not_help_is_not_tried_again(fault: Line, told: str) -> None:
+    failed, times = await failure(fault)
+
+    assert (failed.problem, times) == (told, 1)
+
+
+async def test_vectors_of_another_size_than_asked_for_are_refused() -> None:
+    failed, times = await failure(Embedded(size=4), dimensions=8)
+
+    assert (failed.problem, times) == ("its vectors have 4 numbers instead of 8", 1)
+
+
+async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
+    refused = Refused(status=429, headers={"retry-after": "0.05"})
+    loop = asyncio.get_running_loop()
+    async with chat_server(refused, Embedded()) as server:
+        began = loop.time()
+        await asked(server, ["one"])
+
+    assert loop.time() - began >= 0.05
+
+
+async def test_a_slow_server_is_given_up_at_the_deadline() -> None:
+    never = asyncio.Event()
+    async with chat_server(Embedded(before=never)) as server:
+        with pytest.raises(DeadlineExceeded):
+            await asked(server, ["one"], patience=Patience(call=0.05, attempts=1))
+
+
+async def test_an_absent_server_is_a_failure_that_may_pass() -> None:
+    embedder = RemoteEmbedder("small", base_url=refusing_url(), patience=Patience(attempts=1))
+    with pytest.raises(ModelFailed) as caught:
+        await embedder.embed(["one"])
+
+    assert caught.value.retry
+
+
+# A model on this machine.
+
+
+class Letters:
+    """Encodes as a model of sentence-transformers does: rows of numbers for a list of texts."""
+
+    def __init__(self, model: str = "made") -> None:
+        if model == "unknown":
+            raise OSError("there is no model unknown")
+        self.asked: list[tuple[int, int]] = []
+
+    def encode(
+        self, sentences: list[str], *, batch_size: int, show_progress_bar: bool
+    ) -> list[tuple[float, ...]]:
+        assert not show_progress_bar
+        self.asked.append((len(sentences), batch_size))
+        return [tuple(letters_of(text, 4)) for text in sentences]
+
+
+async def test_a_local_model_makes_vectors_beside_the_event_loop() -> None:
+    model = Letters()
+    embedder = LocalEmbedder(model, name="letters", batch=8)
+
+    assert await embedder.embed(["one", "two"]) == [letters_of("one", 4), letters_of("two", 4)]
+    assert (embedder.name, model.asked) == ("letters", [(2, 8)])
+
+
+async def test_a_local_model_is_loaded_by_its_name_when_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("sentence_transformers")
+    package.SentenceTransformer = Letters  # type: ignore[attr-defined]  # a stand-in for the package
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    embedder = LocalEmbedder("small")
+
+    assert await embedder.embed(["one"]) == [letters_of("one", 4)]
+    assert embedder.name == "local:small"
+    with pytest.raises(ModelFailed, match="there is no model unknown"):
+        await LocalEmbedder("unknown").embed(["one"])
+
+
+def test_without_the_package_a_local_model_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    with pytest.raises(MissingExtra, match=r"holdfast\[embeddings\]"):
+        LocalEmbedder("small")
+
+
+def test_a_model_already_made_needs_a_name() -> None:
+    with pytest.raises(InvalidArgument):
+        LocalEmbedder(Letters())
+
+
+# By a setting.
+
+
+@pytest.mark.parametrize("asked_for", ["", "none"])
+async def test_none_is_an_embedder_too(asked_for: str) -> None:
+    async with named_embedder(asked_for, {}) as embedder:
+        assert embedder is None
+
+
+async def test_an_embedder_is_made_from_a_setting_and_the_environment() -> None:
+    async with (
+        chat_server(Embedded()) as server,
+        named_embedder("openai:small", {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY}) as embedder,
+        named_embedder("hashing", {}) as hashing,
+    ):
+        assert embedder is not None
+        await embedder.embed(["one"])
+
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert isinstance(hashing, HashingEmbedder)
+
+
+@pytest.mark.parametrize("asked_for", ["openai", "openai:", "local:", "word2vec", "hashing:3"])
+async def test_an_unknown_embedder_is_refused_with_the_known_ones(asked_for: str) -> None:
+    with pytest.raises(InvalidArgument, match="hashing or none"):
+        async with named_embedder(asked_for, {}):
+            pass

@@ -1,0 +1,108 @@
+"""Noticing while the session goes on: held with the episode, decided at its end, asked for or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.core.errors import ModelFailed
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.episodes import active_episode
+from holdfast.runtime.loop import Stage, respond
+from holdfast.runtime.memory import Finalizer, Memory, noticing
+from holdfast.runtime.models import Request
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+
+
+def noticed(request: Request) -> dict[str, Any]:
+    """What a model makes of a message: that tea helps, if it says so."""
+    said = request.messages[-1].text
+    if "tea helps" not in said:
+        return {}
+    fact = {
+        "message": 1,
+        "quote": "tea helps",
+        "category": "coping_strategy",
+        "subject": "User",
+        "predicate": "USES",
+        "object": "tea",
+        "confidence": 0.9,
+    }
+    return {"facts": [fact]}
+
+
+def runtime(db: Database, *stages: Stage, replies: int = 4) -> Runtime[Any, Any]:
+    return Runtime(
+        db,
+        stages=[respond(), *stages],
+        model=ScriptedModel(*["I see."] * replies),
+        finalize=Finalizer(),
+        patience=Patience(attempts=1),
+        finalize_active_sessions_on_close=False,
+    )
+
+
+async def held(db: Database) -> list[str]:
+    episode = await active_episode(db, "s1")
+    assert episode is not None
+    return [candidate["object"] for candidate in episode.candidates]
+
+
+async def facts(db: Database) -> list[str]:
+    return sorted(fact.object for fact in (await Memory(db, "alice").page()).facts)
+
+
+@pytest.mark.promise("B-11")
+async def test_a_model_notices_in_the_turn_and_the_end_decides(db: Database) -> None:
+    stage = noticing(ScriptedModel(*[noticed] * 3))
+    async with runtime(db, stage) as running:
+        await running.run_turn("s1", "tea helps", user="alice")
+        between = (await held(db), await facts(db))
+        await running.run_turn("s1", "tea helps, really", user="alice")
+        await running.end_session("s1", user="alice")
+
+    assert between == (["tea"], [])
+    assert await facts(db) == ["tea"]
+
+
+@pytest.mark.promise("B-11")
+async def test_what_was_noticed_is_dropped_if_the_user_asks_for_it(db: Database) -> None:
+    stage = noticing(ScriptedModel(*[noticed] * 4))
+    async with runtime(db, stage) as running:
+        for text in ("tea helps", "My dog is called Rex", "Please don't remember that"):
+            await running.run_turn("s1", text, user="alice")
+        await running.end_session("s1", user="alice")
+
+    assert await facts(db) == []
+
+
+@pytest.mark.parametrize("model", [None, ScriptedModel(ModelFailed(model="m", problem="down"))])
+async def test_without_a_model_plain_statements_are_held(db: Database, model: ScriptedModel | None) -> None:
+    async with runtime(db, noticing(model, by_model=model is not None)) as running:
+        await running.run_turn("s1", "My dog is called Rex", user="alice")
+
+        assert await held(db) == ["Rex"]
+
+
+async def test_what_the_turn_says_is_held_with_the_place_it_stands_at(db: Database) -> None:
+    async with runtime(db, noticing(by_model=False)) as running:
+        await running.run_turn("s1", "Hello", user="alice")
+        done = await running.run_turn("s1", "My dog is called Rex", user="alice")
+        episode = await active_episode(db, "s1")
+    assert episode is not None
+    (candidate,) = episode.candidates
+    (item,) = await db.thread("s1").items(after=candidate["source"]["place"] - 1, last=None, first=1)
+
+    assert candidate["source"]["run"] == done.run
+    assert item.body["content"] == "My dog is called Rex"
+
+
+async def test_each_turn_notices_its_own_message_only(db: Database) -> None:
+    async with runtime(db, noticing(by_model=False)) as running:
+        await running.run_turn("s1", "My dog is called Rex", user="alice")
+        await running.run_turn("s1", "Hello", user="alice")
+
+        assert await held(db) == ["Rex"]

@@ -1,0 +1,197 @@
+"""Everything about one person as one archive: whole, of nobody else, and the same when it comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import holdfast as hf
+from holdfast.cli.app import run
+from holdfast.core.encoding import JSON
+from holdfast.core.errors import ArchiveInvalid, RevisionConflict, ThreadExists
+from holdfast.core.ports import Store
+from holdfast.core.values import Record, Scope
+from holdfast.runtime.memory.finalizing import Finalizer
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.runtime.persons import export_person
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.archive import Imported, import_threads
+from holdfast.threads.database import Database
+
+CRISIS = Record(kind="crisis", id="c1", owner="alice", body={"level": 2})
+
+
+async def a_life(db: Database) -> None:
+    """Two people talk, end their sessions, and one of them begins another; an operator notes something."""
+    async with hf.Runtime(
+        db,
+        model=ScriptedModel(*["I see."] * 9),
+        finalize=Finalizer(),
+        finalize_active_sessions_on_close=False,
+    ) as runtime:
+        for user in ("alice", "bob"):
+            await runtime.run_turn(f"{user}-1", f"My sister is called {user.title()}ina.", user=user)
+            await runtime.end_session(f"{user}-1", feedback="positive", user=user)
+        await runtime.run_turn("alice-2", "Me again", user="alice")
+        await runtime.run_turn("nobody", "I have no name.")
+    await db.records.put(CRISIS)
+
+
+async def lines_of(db: Database, owner: str = "alice") -> list[bytes]:
+    return [line async for line in export_person(db, owner)]
+
+
+async def each(lines: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for line in lines:
+        yield line
+
+
+async def taken_in(lines: Sequence[bytes], store: Store, *, skip_existing: bool = False) -> Imported:
+    return await import_threads(store, Scope(), each(lines), skip_existing=skip_existing)
+
+
+def records(lines: Sequence[bytes]) -> list[JSON]:
+    return [line for line in map(msgspec.json.decode, lines) if line["holdfast"] == "record"]
+
+
+@pytest.mark.promise("B-11")
+async def test_an_archive_of_a_person_has_all_that_is_theirs_and_nothing_else(db: Database) -> None:
+    await a_life(db)
+    lines = await lines_of(db)
+    told = [msgspec.json.decode(line) for line in lines]
+
+    assert sorted(line["id"] for line in told if line["holdfast"] == "thread") == [
+        "alice-1",
+        "alice-2",
+        "memory/alice",
+    ]
+    assert sorted({line["kind"] for line in records(lines)}) == [
+        "active episode",
+        "episode",
+        "feedback",
+        "run",
+    ]
+    assert {line["owner"] for line in records(lines)} == {"alice"}
+    assert b"Bobina" not in b"".join(lines)
+
+
+@pytest.mark.promise("B-11")
+async def test_it_comes_back_elsewhere_and_is_the_same_to_the_byte(db: Database) -> None:
+    await a_life(db)
+    lines, store = await lines_of(db), MemoryStore()
+    done = await taken_in(lines, store)
+    other = Database(store)
+    (fact,) = (await Memory(other, "alice").page()).facts
+
+    assert await lines_of(other) == lines
+    assert (len(done.threads), done.records) == (3, len(records(lines)))
+    assert fact.object == "Aliceina"
+
+
+@pytest.mark.promise("R-13")
+async def test_a_session_goes_on_where_it_was_imported(db: Database) -> None:
+    await a_life(db)
+    other = Database(MemoryStore())
+    await taken_in(await lines_of(db), other.store)
+    async with hf.Runtime(other, model=ScriptedModel("Hello"), finalize=Finalizer()) as runtime:
+        await runtime.run_turn("alice-2", "And on we go", user="alice")
+        ended = await runtime.end_session("alice-2", user="alice")
+
+    assert ended is not None
+    assert ended.turns == 2
+
+
+async def test_an_altered_record_is_refused(db: Database) -> None:
+    await a_life(db)
+    lines = [line.replace(b'"positive"', b'"negative"') for line in await lines_of(db)]
+
+    with pytest.raises(ArchiveInvalid, match="the record was altered"):
+        await taken_in(lines, MemoryStore())
+
+
+async def test_what_is_there_already_is_refused_or_passed_over(db: Database) -> None:
+    await a_life(db)
+    lines, store = await lines_of(db), MemoryStore()
+    await taken_in(lines, store)
+    only_records = [lines[0], *(line for line in lines if b'"holdfast":"record"' in line)]
+    with pytest.raises(ThreadExists):
+        await taken_in(lines, store)
+    with pytest.raises(RevisionConflict):
+        await taken_in(only_records, store)
+    again = await taken_in(lines, store, skip_existing=True)
+
+    assert (again.threads, len(again.skipped), again.records) == ((), 3, 0)
+
+
+async def test_a_user_takes_in_only_what_is_their_own(db: Database) -> None:
+    await a_life(db)
+    lines = await lines_of(db)
+    only_records = [lines[0], *(line for line in lines if b'"holdfast":"record"' in line)]
+
+    with pytest.raises(ArchiveInvalid, match="somebody else"):
+        await import_threads(MemoryStore(), Scope(user="bob"), each(lines))
+    with pytest.raises(ArchiveInvalid, match="owned by 'alice'"):
+        await import_threads(MemoryStore(), Scope(user="bob"), each(only_records))
+
+
+def test_the_command_writes_a_person_and_another_database_takes_them_in(
+    shared_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def prepare() -> None:
+        async with hf.open(shared_url) as db:
+            await a_life(db)
+
+    asyncio.run(prepare())
+    first, second = str(tmp_path / "first.jsonl"), str(tmp_path / "second.jsonl")
+    other = f"sqlite:///{tmp_path / 'other.db'}"
+    codes = [
+        run(["export", "--owner", "alice", "--db", shared_url, "-o", first]),
+        run(["import", first, "--db", other]),
+        run(["export", "--owner", "alice", "--db", other, "-o", second]),
+        run(["export", "--owner", "alice", "--user", "bob", "--db", other, "-o", "-"]),
+    ]
+    said = capsys.readouterr()
+    capsys.readouterr()
+    run(["memory", "list", "--owner", "alice", "--db", other, "--json"])
+    known = json.loads(capsys.readouterr().out)
+
+    assert codes == [0, 0, 0, 1]
+    assert Path(first).read_bytes() == Path(second).read_bytes()
+    assert "3 threads and" in said.out
+    assert [fact["object"] for fact in known["facts"]] == ["Aliceina"]
+
+
+async def test_erasing_a_person_takes_their_records_out_of_an_archive_too(tmp_path: Path) -> None:
+    async with hf.open(f"sqlite:///{tmp_path / 'test.db'}") as db:
+        await a_life(db)
+        theirs, everyone = tmp_path / "alice.jsonl", tmp_path / "both.jsonl"
+        alice, bob = await lines_of(db), await lines_of(db, "bob")
+        theirs.write_bytes(b"".join(alice))
+        everyone.write_bytes(b"".join(joined(alice, bob)))
+        before = everyone.read_bytes().count(b'"owner":"alice"')
+        await db.erase(owner="alice")
+    lines = everyone.read_bytes().splitlines(keepends=True)
+
+    assert before > 0
+    assert not theirs.exists()
+    assert b"alice" not in b"".join(lines)
+    assert lines == bob
+
+
+def joined(*archives: Sequence[bytes]) -> list[bytes]:
+    """One archive of several: all of their threads, then all of their records, and the sums."""
+    totals = [msgspec.json.decode(lines[-1]) for lines in archives]
+    sums: dict[str, JSON] = {
+        name: sum(total.get(name, 0) for total in totals)
+        for name in ("threads", "changesets", "items", "records")
+    }
+    inner = [line for lines in archives for line in lines[1:-1]]
+    beside = [line for line in inner if b'"holdfast":"record"' in line]
+    threads = [line for line in inner if line not in beside]
+    return [archives[0][0], *threads, *beside, msgspec.json.encode({"holdfast": "total", **sums}) + b"\n"]

@@ -1,0 +1,129 @@
+"""A companion with a gate, as the tests of modes, crises and calls let it talk."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+import holdfast as hf
+from holdfast.core.errors import StoreUnavailable
+from holdfast.core.planning import Plan, Setting
+from holdfast.core.ports import Store
+from holdfast.core.rows import Asking
+from holdfast.core.values import Record, RecordQuery, Scope
+from holdfast.runtime.crises import CRISIS, Crisis, crisis_of
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.loop import Stage
+from holdfast.runtime.memory.extracting import said_by_user
+from holdfast.runtime.memory.keeping import memory_of
+from holdfast.runtime.memory.remembering import remember
+from holdfast.runtime.safety import gate
+from holdfast.runtime.schema import State, input
+from holdfast.testing.faults import FailingStore
+from holdfast.threads.database import Database
+
+SAFE = "You are not alone. Please call your local emergency number now."
+WORDS = "Zanzibar lavender 7431"
+"""What a person says, and what must not be found anywhere afterwards."""
+
+
+class Companion(State):
+    message: Annotated[str, input]
+    history: Annotated[hf.Log[hf.Message], hf.append]
+    crisis: int = 0
+    response_text: str = ""
+    diagnostics: Annotated[dict[str, Any], hf.merge]
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """What comes out of every turn."""
+
+    response_text: str
+    crisis: int
+    diagnostics: dict[str, Any]
+
+
+@gate
+async def look_for_danger(state: Companion, ctx: hf.Context) -> hf.Delta:
+    """Take the first digit of a message for its level."""
+    level = int(state.message[:1]) if state.message[:1].isdigit() else 0
+    ctx.turn.record_crisis(level=level, confidence=0.75, path="digits", override="first_digit")
+    if level > 1:
+        ctx.turn.safe_reply(SAFE)
+    return {"crisis": level}
+
+
+async def answer(state: Companion, ctx: hf.Context) -> hf.Delta:
+    """Say the safe reply, or something kind."""
+    text = ctx.turn.safe or "I hear you."
+    return {"response_text": text, "history": [hf.Message(role="assistant", content=text)]}
+
+
+async def learn(state: Companion, ctx: hf.Context) -> None:
+    """Remember at once what was stated plainly."""
+    assert ctx.turn.db is not None
+    memory = memory_of(ctx.turn.db, ctx.turn.thread, ctx.turn.user)
+    turns = said_by_user(await ctx.turn.db.thread(ctx.turn.thread).items(), ctx.turn.thread)
+    await remember(memory, turns, run=ctx.turn.id)
+
+
+def talking(db: Database, *stages: Stage, **options: Any) -> Runtime[Companion, Answered]:
+    """A runtime that neither sweeps nor ends anything by itself."""
+    quiet: dict[str, Any] = {"sweep_seconds": 3600, "finalize_active_sessions_on_close": False}
+    given = stages or [look_for_danger, answer]
+    return Runtime(db, schema=Companion, stages=given, output=Answered, **(quiet | options))
+
+
+async def logged(db: Database) -> list[Crisis]:
+    """The rows of the crisis log."""
+    return [crisis_of(record) for record in await found(db, CRISIS)]
+
+
+async def found(db: Database, kind: str) -> Sequence[Record]:
+    """The records of a kind."""
+    return await db.records.find(RecordQuery(kind=kind))
+
+
+class Moody(FailingStore):
+    """A store that answers, or does not, as it is told."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, fail_at=1 << 60)
+        self.is_down = False
+        self.changes_left: int | None = None
+
+    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+        """The plan that was applied, until its changes are used up."""
+        if self.changes_left is not None:
+            self.is_down = self.changes_left <= 0
+            self.changes_left -= 1
+        return await super().change(scope, planning)
+
+    async def _call(self, call: Any, kind: str = "other") -> Any:
+        if self.is_down:
+            raise StoreUnavailable(problem="it is down")
+        return await super()._call(call, kind)
+
+
+def moody(db: Database) -> tuple[Database, Moody]:
+    """A database on the same store, which can be taken down."""
+    store = Moody(db.store)
+    return Database(store).scope(tenant=db.tenant), store
+
+
+def seen(folder: Path) -> dict[str, tuple[int, int, int, str]]:
+    """Every file below a folder: which it is, how large, when it was written, and what is in it."""
+    return {
+        str(path): (
+            path.stat().st_ino,
+            path.stat().st_size,
+            path.stat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+        )
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

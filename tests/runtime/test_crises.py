@@ -1,0 +1,518 @@
+"""The crisis log: written with the turn, never with words. The safe reply: out whatever the store does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdfast as hf
+from holdfast.core.encoding import encode
+from holdfast.core.errors import (
+    Forbidden,
+    InvalidArgument,
+    ModelFailed,
+    RecordNotFound,
+    StoreUnavailable,
+)
+from holdfast.core.planning import Plan, Setting
+from holdfast.core.rows import Asking
+from holdfast.core.values import Record, Scope
+from holdfast.runtime.crises import CRISIS, DAY, Crisis, HeldCrises, crises, extend, purge, row_of
+from holdfast.runtime.episodes import active_episode
+from holdfast.runtime.events import TextDelta
+from holdfast.runtime.models import Request
+from holdfast.runtime.safety import gate
+from holdfast.runtime.stateless import PassingRecords, run_agent
+from holdfast.testing.clock import Clock
+from holdfast.testing.faults import FailingStore
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+from tests.runtime.talking import (
+    SAFE,
+    WORDS,
+    Companion,
+    answer,
+    found,
+    logged,
+    look_for_danger,
+    moody,
+    talking,
+)
+from tests.support.tenants import db, postgres_url, tenant
+
+__all__ = ["db", "postgres_url", "tenant"]
+
+
+# The log.
+
+
+@pytest.mark.promise("R-22")
+@pytest.mark.parametrize("level", [1, 2, 3])
+async def test_an_assessment_is_logged_with_the_turn(db: Database, level: int) -> None:
+    clock = Clock()
+    async with talking(db, clock=clock) as runtime:
+        done = await runtime.run_turn("a", f"{level} {WORDS}", user="ada")
+        episode = await active_episode(db, "a")
+
+    assert episode is not None
+    assert await logged(db) == [
+        Crisis(
+            id=f"{done.run}.1.1",
+            level=level,
+            confidence=0.75,
+            path="digits",
+            override="first_digit",
+            thread="a",
+            run=done.run,
+            episode=episode.id,
+            time=clock(),
+            keep_until=clock() + 90 * DAY,
+        )
+    ]
+    assert episode.crisis == level
+
+
+@pytest.mark.promise("R-22")
+async def test_nothing_that_was_said_is_in_the_log(db: Database) -> None:
+    async with talking(db) as runtime:
+        await runtime.run_turn("a", f"3 {WORDS}", user="ada")
+
+    kept = b"".join(encode(msgspec.to_builtins(record)) for record in await found(db, CRISIS))
+    assert kept
+    assert not any(word.encode() in kept for word in WORDS.split())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"path": "he said goodbye"},
+        {"override": "x" * 65},
+        {"path": ""},
+        {"confidence": 1.5},
+        {"level": 4},
+        {"level": -1},
+    ],
+    ids=str,
+)
+async def test_what_could_be_words_is_refused(db: Database, wrong: dict[str, Any]) -> None:
+    async def talk_too_much(state: Companion, ctx: hf.Context) -> None:
+        ctx.turn.record_crisis(**{"level": 2, **wrong})
+
+    async with talking(db, talk_too_much) as runtime:
+        with pytest.raises(InvalidArgument):
+            await runtime.run_turn("a", "Hi")
+    assert await logged(db) == []
+
+
+async def test_a_turn_without_danger_leaves_no_row(db: Database) -> None:
+    async with talking(db) as runtime:
+        await runtime.run_turn("a", "Hi")
+
+    assert await logged(db) == []
+
+
+@pytest.mark.promise("R-22")
+async def test_the_row_is_there_before_the_reply_is_worded(db: Database) -> None:
+    seen: list[int] = []
+
+    async def look(state: Companion, ctx: hf.Context) -> None:
+        seen.extend(row.level for row in await logged(db))
+
+    async with talking(db, look_for_danger, look, answer) as runtime:
+        await runtime.run_turn("a", "1 hm")
+
+    changes = await db.thread("a").changesets()
+    assert (seen, len(await logged(db))) == ([1], 1)
+    assert [change.reason for change in changes] == ["UserMessage", "UserMessage", "RunFinished"]
+
+
+@pytest.mark.promise("R-22")
+async def test_a_row_stands_or_falls_with_the_commit_of_its_turn(db: Database) -> None:
+    down, store = moody(db)
+
+    async def fall(state: Companion, ctx: hf.Context) -> None:
+        ctx.turn.record_crisis(level=1)
+        store.is_down = True
+
+    runtime = talking(down, fall, answer)
+    with pytest.raises(StoreUnavailable):
+        await runtime.run_turn("a", "Hi")
+
+    assert (await logged(db), len(runtime._settings.held_crises)) == ([], 1)
+    assert (await db.thread("a").head()).version == 1
+
+
+@pytest.mark.promise("R-22")
+async def test_a_failed_turn_is_logged_all_the_same(db: Database) -> None:
+    async def fail(state: Companion, ctx: hf.Context) -> None:
+        raise ModelFailed(model="m", problem="it is down")
+
+    async with talking(db, look_for_danger, fail) as runtime:
+        with pytest.raises(ModelFailed):
+            await runtime.run_turn("a", "1 hm")
+
+    assert [row.level for row in await logged(db)] == [1]
+
+
+@pytest.mark.promise("R-22")
+async def test_the_stateless_call_logs_too() -> None:
+    log = PassingRecords()
+    done = await run_agent("2 hm", schema=Companion, stages=[look_for_danger, answer], crisis_log_backend=log)
+
+    record = await log.get(CRISIS, f"{done.run}.1.1")
+    assert (done.text, record.body["level"]) == (SAFE, 2)
+
+
+async def test_every_assessment_of_a_turn_has_its_row(db: Database) -> None:
+    async def again(state: Companion, ctx: hf.Context) -> None:
+        ctx.turn.record_crisis(level=3, path="second_look")
+
+    async with talking(db, look_for_danger, again, answer) as runtime:
+        await runtime.run_turn("a", "1 hm")
+
+    assert sorted((row.level, row.path) for row in await logged(db)) == [(1, "digits"), (3, "second_look")]
+
+
+# The safe reply.
+
+
+@pytest.mark.promise("R-22")
+@pytest.mark.parametrize("changes", range(4))
+async def test_the_safe_reply_goes_out_whenever_the_store_fails(db: Database, changes: int) -> None:
+    down, store = moody(db)
+    runtime = talking(down)
+    store.changes_left = changes
+    done = await runtime.run_turn("a", "3 help")
+    store.changes_left, store.is_down = None, False
+    await runtime._sweeper.once()
+
+    assert (done.text, done.output.response_text, done.output.crisis) == (SAFE, SAFE, 3)
+    assert done.termination == ("error" if changes < 3 else "natural")
+    assert [(row.level, row.thread) for row in await logged(db)] == [(3, "a")]
+
+
+@pytest.mark.promise("R-22")
+async def test_every_call_of_the_store_may_be_the_one_that_fails(db: Database) -> None:
+    counted = FailingStore(db.store, fail_at=0)
+    await talking(Database(counted).scope(tenant=db.tenant)).run_turn("count", "3 help")
+    said: list[str] = []
+    for number in range(1, counted.calls + 1):
+        failing = Database(FailingStore(db.store, fail_at=number)).scope(tenant=db.tenant)
+        runtime = talking(failing)
+        said.append((await runtime.run_turn(f"t{number}", "3 help")).text)
+        await runtime._sweeper.once()
+
+    assert counted.calls > 3
+    assert said == [SAFE] * counted.calls
+    rows = [row.thread for row in await logged(db)]
+    assert sorted(rows) == sorted(["count", *(f"t{number}" for number in range(1, counted.calls + 1))])
+
+
+@pytest.mark.promise("R-22")
+async def test_an_answer_that_was_lost_makes_no_second_row(db: Database) -> None:
+    for number in range(1, 4):
+        store = FailingStore(db.store, fail_at=number, how="after", only="change")
+        runtime = talking(Database(store).scope(tenant=db.tenant))
+        done = await runtime.run_turn(f"t{number}", "3 help")
+        await runtime._sweeper.once()
+
+        assert done.text == SAFE
+    assert sorted({row.thread for row in await logged(db)}) == ["t1", "t2", "t3"]
+    assert len({row.run for row in await logged(db)}) == len(await logged(db))
+
+
+@pytest.mark.promise("R-22")
+async def test_the_failure_is_reported(db: Database, caplog: pytest.LogCaptureFixture) -> None:
+    down, store = moody(db)
+    runtime = talking(down)
+    store.is_down = True
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        done = await runtime.run_turn("a", f"3 {WORDS}")
+
+    assert done.output.diagnostics["turn_problem"] == "store_unavailable"
+    assert done.output.diagnostics["crisis_log"] == "held"
+    assert "level 3, thread a" in caplog.text
+    assert "Zanzibar" not in caplog.text
+
+
+@pytest.mark.promise("R-22")
+async def test_whoever_listens_gets_the_safe_reply(db: Database) -> None:
+    down, store = moody(db)
+    runtime = talking(down)
+    store.is_down = True
+    told = [event async for event in runtime.stream_turn("a", "3 help")]
+
+    assert [event.text for event in told if isinstance(event, TextDelta)] == [SAFE]
+
+
+async def test_without_a_safe_reply_the_failure_is_raised(db: Database) -> None:
+    down, store = moody(db)
+    runtime = talking(down)
+    store.is_down = True
+
+    with pytest.raises(StoreUnavailable):
+        await runtime.run_turn("a", "Hi")
+
+
+async def test_only_a_gate_runs_without_the_store(db: Database) -> None:
+    down, store = moody(db)
+    ran: list[str] = []
+
+    async def effect(state: Companion, ctx: hf.Context) -> None:
+        ran.append("effect")
+
+    runtime = talking(down, effect, look_for_danger, answer)
+    store.is_down = True
+    done = await runtime.run_turn("a", "3 help")
+
+    assert (done.text, done.trace, ran) == (SAFE, ("look_for_danger",), [])
+
+
+async def test_a_gate_that_fails_hides_no_failure_of_the_store(db: Database) -> None:
+    @gate
+    async def broken(state: Companion, ctx: hf.Context) -> None:
+        await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+
+    down, store = moody(db)
+    runtime = talking(down, broken)
+    store.is_down = True
+
+    with pytest.raises(StoreUnavailable):
+        await runtime.run_turn("a", "3 help")
+
+
+@pytest.mark.promise("R-22")
+async def test_the_safe_reply_goes_out_if_a_later_stage_fails(db: Database) -> None:
+    async def fail(state: Companion, ctx: hf.Context) -> None:
+        raise RuntimeError("a bug")
+
+    async with talking(db, look_for_danger, fail) as runtime:
+        done = await runtime.run_turn("a", "3 help", key="k")
+        again = await runtime.run_turn("a", "3 help", key="k")
+        said = [item.body["content"] for item in await runtime.history("a")]
+
+    assert (done.text, again.text, done.termination) == (SAFE, SAFE, "error")
+    assert done.output.diagnostics["turn_problem"] == "RuntimeError"
+    assert said == ["3 help", SAFE]
+
+
+async def test_the_safe_reply_is_said_once(db: Database) -> None:
+    async def fail(state: Companion, ctx: hf.Context) -> None:
+        raise RuntimeError("a bug")
+
+    async with talking(db, look_for_danger, answer, fail) as runtime:
+        await runtime.run_turn("a", "3 help")
+        said = [item.body["content"] for item in await runtime.history("a")]
+
+    assert said == ["3 help", SAFE]
+
+
+async def test_the_safe_reply_of_the_stateless_call_goes_out_if_the_log_fails(db: Database) -> None:
+    down, store = moody(db)
+    store.is_down = True
+    done = await run_agent(
+        "3 help", schema=Companion, stages=[look_for_danger, answer], crisis_log_backend=down.records
+    )
+
+    assert (done.text, done.output["response_text"]) == (SAFE, SAFE)
+
+
+async def test_a_turn_of_a_model_that_is_down_is_answered_safely(db: Database) -> None:
+    async def word(state: Companion, ctx: hf.Context) -> hf.Delta:
+        reply = await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+        return {"response_text": reply.text}
+
+    async with talking(db, look_for_danger, word, model=ScriptedModel()) as runtime:
+        done = await runtime.run_turn("a", "3 help")
+
+    assert (done.text, [row.level for row in await logged(db)]) == (SAFE, [3])
+
+
+# What is held.
+
+
+async def test_a_row_that_was_written_after_all_is_not_held_any_longer(db: Database) -> None:
+    row = row_of(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))
+    held = HeldCrises()
+    held.hold(db, [row])
+    await db.records.put(row)
+    await held.write()
+
+    assert (len(held), len(await logged(db))) == (0, 1)
+
+
+async def test_what_is_held_is_written_at_the_close(db: Database) -> None:
+    down, store = moody(db)
+    async with talking(down) as runtime:
+        store.is_down = True
+        await runtime.run_turn("a", "3 help")
+        store.is_down = False
+
+    assert [row.level for row in await logged(db)] == [3]
+
+
+async def test_a_row_stays_held_while_the_store_is_down(db: Database) -> None:
+    down, store = moody(db)
+    held = HeldCrises()
+    store.is_down = True
+    held.hold(down, [row_of(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))])
+    await held.write()
+
+    assert len(held) == 1
+
+
+async def test_a_store_that_is_down_keeps_no_other_waiting(db: Database) -> None:
+    down, store = moody(db)
+    store.is_down = True
+    held = HeldCrises()
+    held.hold(down, [row_of(Crisis(id="c1", level=1, thread="a", run="r", time=1, keep_until=2))])
+    held.hold(db, [row_of(Crisis(id="c2", level=1, thread="a", run="r", time=1, keep_until=2))])
+    await held.write()
+
+    assert (len(held), [row.id for row in await logged(db)]) == (1, ["c2"])
+
+
+async def test_a_store_that_was_closed_is_not_waited_for() -> None:
+    closed = await hf.open("memory://")
+    await closed.close()
+    held = HeldCrises()
+    held.hold(closed, [row_of(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))])
+    await held.write()
+
+    assert len(held) == 0
+
+
+async def test_what_is_lost_at_the_close_is_said(db: Database, caplog: pytest.LogCaptureFixture) -> None:
+    down, store = moody(db)
+    runtime = talking(down)
+    store.is_down = True
+    done = await runtime.run_turn("a", "3 help")
+    await runtime.close()
+
+    assert f"is lost, since the store did not take it: {done.run}.1.1." in caplog.text
+
+
+# Operators.
+
+
+async def written(db: Database, *keep_until: int, thread: str = "a") -> None:
+    """Rows that are kept until some days after 1970."""
+    for day in keep_until:
+        crisis = Crisis(id=f"c{day}", level=2, thread=thread, run="r", time=1, keep_until=day * DAY)
+        await db.records.put(row_of(crisis, "ada"))
+
+
+@pytest.mark.promise("R-22")
+async def test_rows_are_purged_when_their_date_has_come(db: Database) -> None:
+    await written(db, 1, 2, 3)
+    purged = await purge(db, now=2 * DAY)
+
+    assert (purged, [row.id for row in await logged(db)]) == (2, ["c3"])
+
+
+@pytest.mark.promise("R-22")
+async def test_the_sweeper_purges(db: Database) -> None:
+    clock = Clock()
+    runtime = talking(db, clock=clock, crisis_days=1)
+    await runtime.run_turn("a", "1 hm")
+    await runtime._sweeper.once()
+    before = len(await logged(db))
+    clock.advance(DAY)
+    await runtime._sweeper.once()
+
+    assert (before, await logged(db)) == (1, [])
+
+
+@pytest.mark.promise("R-22")
+async def test_a_row_that_is_kept_for_longer_outlives_its_date(db: Database) -> None:
+    await written(db, 1, 2)
+    extended = await extend(db, until=9 * DAY, now=5, ids=["c1"])
+    await purge(db, now=8 * DAY)
+
+    assert extended == 1
+    assert [(row.id, row.keep_until, row.extended) for row in await logged(db)] == [("c1", 9 * DAY, 5)]
+
+
+@pytest.mark.promise("R-22")
+async def test_a_row_that_is_extended_while_it_is_purged_stays(db: Database) -> None:
+    class Late(FailingStore):
+        """A store on which somebody extends the row right after the purge has found it."""
+
+        async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+            await extend(db, until=9 * DAY, now=5, ids=["c1"])
+            return await super().change(scope, planning)
+
+    await written(db, 1)
+    purged = await purge(Database(Late(db.store, fail_at=0)).scope(tenant=db.tenant), now=2 * DAY)
+
+    assert (purged, [row.keep_until for row in await logged(db)]) == (0, [9 * DAY])
+
+
+@pytest.mark.promise("R-22")
+async def test_no_row_is_kept_for_less(db: Database) -> None:
+    await written(db, 5)
+
+    assert await extend(db, until=2 * DAY, now=1, ids=["c5"]) == 0
+    assert [row.keep_until for row in await logged(db)] == [5 * DAY]
+
+
+async def test_rows_of_a_thread_or_an_owner_are_extended_together(db: Database) -> None:
+    await written(db, 1, 2)
+    await written(db, 3, thread="b")
+    of_thread = await extend(db, until=9 * DAY, now=1, thread="a")
+    of_owner = await extend(db, until=10 * DAY, now=1, owner="ada")
+
+    assert (of_thread, of_owner) == (2, 3)
+
+
+async def test_it_has_to_be_said_which_rows_are_extended(db: Database) -> None:
+    with pytest.raises(InvalidArgument):
+        await extend(db, until=DAY, now=1)
+    with pytest.raises(RecordNotFound):
+        await extend(db, until=DAY, now=1, ids=["nobody"])
+
+
+@pytest.mark.promise("R-22")
+async def test_the_log_is_not_read_on_behalf_of_a_person(db: Database) -> None:
+    await written(db, 1)
+    person = db.scope(tenant=db.tenant, user="ada")
+
+    with pytest.raises(Forbidden):
+        [row async for row in crises(person)]
+    with pytest.raises(Forbidden):
+        await purge(person, now=9 * DAY)
+    with pytest.raises(Forbidden):
+        await extend(person, until=9 * DAY, now=1, ids=["c1"])
+
+
+@pytest.mark.promise("R-22")
+async def test_what_a_person_sees_of_a_thread_says_nothing_of_the_log(db: Database) -> None:
+    async with talking(db) as runtime:
+        await runtime.run_turn("a", "2 hm", user="ada")
+        items = await runtime.history("a", user="ada")
+        changes = await db.thread("a").changesets()
+
+    shown = encode([msgspec.to_builtins(item) for item in items])
+    assert b"first_digit" not in shown
+    assert b"first_digit" not in msgspec.json.encode(changes)
+
+
+async def test_an_operator_reads_the_rows_of_all_pages(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.runtime.crises.PAGE", 2)
+    await written(db, *range(1, 6))
+
+    assert [row.id async for row in crises(db, thread="a")] == ["c1", "c2", "c3", "c4", "c5"]
+    assert [row.id async for row in crises(db, since=2)] == []
+    assert await purge(db, now=9 * DAY) == 5
+
+
+async def test_a_damaged_row_is_named(db: Database) -> None:
+    await db.records.put(Record(kind=CRISIS, id="bad", body={"no": "crisis"}))
+
+    with pytest.raises(hf.HoldfastError) as caught:
+        [row async for row in crises(db)]
+    assert caught.value.code == "store_damaged"

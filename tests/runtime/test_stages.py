@@ -1,0 +1,160 @@
+"""Stages by their names: a run goes on at the stage it stopped at, also if the list has changed since."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.errors import SchemaInvalid, StageGone
+from holdfast.runtime.context import Context
+from holdfast.runtime.draft import RUN
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.loop import Stage, respond
+from holdfast.runtime.models import Request
+from holdfast.runtime.outputs import Done
+from holdfast.runtime.stateless import run_agent
+from holdfast.runtime.suspension import Replay
+from holdfast.testing.clock import Clock
+from holdfast.testing.scripted import ScriptedModel, calls
+from holdfast.threads.database import Database
+from tests.runtime.companion import Companion, called, count, crash, crashed_turn, saying
+
+LATER = 60_000
+
+
+async def think(state: Companion, ctx: Context) -> dict[str, Any]:
+    """A stage whose end is durable, since it asks a model."""
+    reply = await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
+    return {"session_memory": {"thought": reply.text}}
+
+
+note = called("note", saying(route="talk"))
+reply = called("reply", saying(response_text="Here I am."))
+stop = called("reply", crash)
+
+
+async def stopped(db: Database, clock: Clock, stages: Sequence[Stage]) -> str:
+    """A thread whose run died at a stage; the run."""
+    started = await crashed_turn(db, "Hi", stages, ScriptedModel("yes"), clock)
+    clock.advance(LATER)
+    return started.journal.run.id
+
+
+async def resumed(db: Database, clock: Clock, stages: Sequence[Stage]) -> Done[Any]:
+    """What becomes of the run with these stages."""
+    return await Runtime(db, schema=Companion, stages=stages, clock=clock).resume("a")
+
+
+@pytest.mark.promise("T-17")
+async def test_a_run_goes_on_at_the_stage_it_stopped_at_wherever_that_stands_now(db: Database) -> None:
+    clock = Clock()
+    await stopped(db, clock, [count, think, stop])
+    done = await resumed(db, clock, [note, called("another", count), count, think, reply])
+
+    assert (done.trace, done.text) == (("reply",), "Here I am.")
+    assert (await db.thread("a").state())["session_progress"] == {"turn_count": 1}
+
+
+async def test_a_stage_put_behind_the_one_where_a_run_stopped_is_run(db: Database) -> None:
+    clock = Clock()
+    await stopped(db, clock, [think, stop])
+    done = await resumed(db, clock, [think, reply, note, count])
+
+    assert done.trace == ("reply", "note", "count")
+
+
+@pytest.mark.promise("T-17")
+async def test_a_run_whose_stage_is_gone_is_refused_by_name_and_left_as_it_is(db: Database) -> None:
+    clock = Clock()
+    run = await stopped(db, clock, [count, think, stop])
+    before = await db.thread("a").head()
+    with pytest.raises(StageGone) as caught:
+        await resumed(db, clock, [count, think, note])
+
+    assert (caught.value.thread, caught.value.run, caught.value.stage) == ("a", run, "reply")
+    assert await db.thread("a").head() == before
+
+
+@pytest.mark.promise("R-24")
+async def test_after_a_refusal_the_next_message_starts_a_new_turn(db: Database) -> None:
+    clock = Clock()
+    await stopped(db, clock, [think, stop])
+    with pytest.raises(StageGone):
+        await resumed(db, clock, [note])
+    done = await Runtime(db, schema=Companion, stages=[note], clock=clock).run_turn("a", "Never mind")
+
+    assert (done.termination, done.trace) == ("natural", ("note",))
+
+
+async def test_a_run_that_died_in_its_first_stage_is_not_begun_with_another(db: Database) -> None:
+    clock = Clock()
+    await stopped(db, clock, [stop])
+    with pytest.raises(StageGone) as caught:
+        await resumed(db, clock, [note])
+
+    assert caught.value.stage == "reply"
+
+
+@pytest.mark.promise("T-16")
+async def test_a_run_that_waits_at_a_stage_that_is_gone_can_be_cancelled(db: Database) -> None:
+    @hf.tool(approval=True)
+    async def post(to: str) -> str:
+        """Post a letter."""
+        return to
+
+    model = ScriptedModel(calls(("c1", "post", {"to": "Ann"})))
+    await Runtime(db, model=model, stages=[respond(tools=[post], name="write")]).run_turn("a", "Write to Ann")
+    later = Runtime(db, model=ScriptedModel("Hello."))
+    with pytest.raises(StageGone) as caught:
+        await later.resume("a", {"c1": Replay()})
+    await later.cancel("a")
+    done = await later.run_turn("a", "Hi")
+
+    assert (caught.value.stage, done.text) == ("write", "Hello.")
+
+
+@pytest.mark.promise("A-12")
+@pytest.mark.parametrize(("number", "trace"), [(0, ("think", "reply")), (1, ("reply",)), (2, ())])
+async def test_a_number_that_an_earlier_version_kept_is_still_read(
+    db: Database, number: int, trace: tuple[str, ...]
+) -> None:
+    clock = Clock()
+    await stopped(db, clock, [think, stop])
+    await db.thread("a").append(patches=[hf.set([RUN, "stage"], number)])
+    runtime = Runtime(db, schema=Companion, stages=[think, reply], clock=clock, model=ScriptedModel("yes"))
+    done = await runtime.resume("a")
+
+    assert done.trace == trace
+
+
+async def test_a_number_beyond_the_stages_is_refused(db: Database) -> None:
+    clock = Clock()
+    await stopped(db, clock, [think, stop])
+    await db.thread("a").append(patches=[hf.set([RUN, "stage"], 3)])
+    with pytest.raises(StageGone) as caught:
+        await resumed(db, clock, [think, reply])
+
+    assert caught.value.stage == "number 4"
+
+
+async def test_two_stages_of_one_name_are_refused_by_where_they_come_from() -> None:
+    twin = functools.wraps(count)(saying(route="talk"))
+    with pytest.raises(SchemaInvalid) as caught:
+        await run_agent("Hi", schema=Companion, stages=[count, twin])
+
+    assert (caught.value.schema, caught.value.field) == ("stages", "count")
+    assert caught.value.problem.count("tests.runtime.companion.count") == 2
+
+
+async def test_two_stages_that_answer_can_have_names_of_their_own() -> None:
+    with pytest.raises(SchemaInvalid):
+        await run_agent("Hi", stages=[respond(), respond()], model=ScriptedModel("One.", "Two."))
+    done = await run_agent(
+        "Hi", stages=[respond(name="plan"), respond()], model=ScriptedModel("One.", "Two.")
+    )
+
+    assert (done.trace, done.text) == (("plan", "respond"), "Two.")
