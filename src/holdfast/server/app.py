@@ -1,0 +1,248 @@
+"""The application: every route over one store, for every tenant."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+from litestar import Litestar, Router
+from litestar.config.cors import CORSConfig
+from litestar.di import Provide
+from litestar.enums import ScopeType
+from litestar.exceptions import HTTPException
+from litestar.middleware import ASGIMiddleware
+from litestar.openapi import OpenAPIConfig
+from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.values import DEFAULT_TENANT
+from holdfast.opening import open_store
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.memory.finalizing import Finalizer
+from holdfast.runtime.models import Model
+from holdfast.server import repeating
+from holdfast.server.callers import SLASH, Authentication, Serving, the_caller, the_thread
+from holdfast.server.cursors import Cursors
+from holdfast.server.identity.choosing import authentication
+from holdfast.server.identity.entries import Tenant
+from holdfast.server.identity.keeping import Directory
+from holdfast.server.identity.settings import auth_settings
+from holdfast.server.identity.values import Authenticate
+from holdfast.server.limits import Gate, Pace
+from holdfast.server.metrics import Metrics
+from holdfast.server.offline import OfflineModel
+from holdfast.server.repeating import Repeating
+from holdfast.server.routes.health import HEALTH
+from holdfast.server.routes.looking import LOOKING
+from holdfast.server.routes.memory import REMEMBERED
+from holdfast.server.routes.runs import RUNS
+from holdfast.server.routes.sessions import IMPORTS, SESSIONS
+from holdfast.server.routes.sockets import SOCKETS
+from holdfast.server.routes.studio import STUDIO
+from holdfast.server.routes.threads import THREADS
+from holdfast.server.routes.turns import TURNS
+from holdfast.server.runtimes import MakeRuntime, Runtimes
+from holdfast.server.settings import ServerSettings
+from holdfast.server.wire import misused, refused, unexpected
+from holdfast.threads.database import Database
+
+API = "/api/v1"
+ROUTES: list[ControllerRouterHandler] = [
+    *HEALTH,
+    *THREADS,
+    *TURNS,
+    *RUNS,
+    *SESSIONS,
+    *REMEMBERED,
+    *LOOKING,
+    *SOCKETS,
+]
+OPENAPI = OpenAPIConfig(
+    title="Holdfast", version="1", path=f"{API}/openapi", render_plugins=[], use_handler_docstrings=True
+)
+HOUR_MS = 60 * 60 * 1000
+
+
+class Application(Litestar):
+    """The server. An id may hold a slash: ``%2F`` in a path is part of a name, not a part of the way."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one connection."""
+        raw: bytes = scope.get("raw_path") or b""
+        if scope["type"] in ("http", "websocket") and b"%2f" in raw.lower():
+            parts = raw.partition(b"?")[0].decode("latin-1").split("/")
+            scope = {**scope, "path": "/".join(unquote(part).replace("/", SLASH) for part in parts)}
+        await super().__call__(scope, receive, send)
+
+
+def create_app(
+    settings: ServerSettings | None = None,
+    *,
+    db: Database | None = None,
+    authenticate: Authenticate | None = None,
+    make_runtime: MakeRuntime | None = None,
+    model: Model | None = None,
+    lifespan: Sequence[Callable[[Litestar], AbstractAsyncContextManager[None]]] = (),
+) -> "Application":
+    """The server as an ASGI application, to be run or mounted.
+
+    A database that is given stays open; otherwise the one of the settings is opened and closed with the
+    application. ``make_runtime`` says what a turn does; without it, a turn is a chat with the model.
+    """
+    told = settings or ServerSettings()
+    made = _Making(settings=told, db=db, make_runtime=make_runtime, model=model)
+    door = authenticate or _Door()
+    return Application(
+        route_handlers=[
+            Router(API, route_handlers=ROUTES),
+            Router(API, route_handlers=IMPORTS, request_max_body_size=told.archive),
+            *STUDIO,
+        ],
+        dependencies={"caller": Provide(the_caller), "thread_id": Provide(the_thread)},
+        middleware=[_Counting(), Authentication(door), Repeating()],
+        exception_handlers={HoldfastError: refused, HTTPException: misused, Exception: unexpected},
+        lifespan=[_lifespan(made, door), *lifespan],
+        request_max_body_size=told.body,
+        cors_config=CORSConfig(allow_origins=list(told.cors)) if told.cors else None,
+        openapi_config=OPENAPI,
+        logging_config=None,
+        debug=False,
+    )
+
+
+class _Making(msgspec.Struct, frozen=True, kw_only=True):
+    """What an application is made of."""
+
+    settings: ServerSettings
+    db: Database | None
+    make_runtime: MakeRuntime | None
+    model: Model | None
+
+
+class _Door:
+    """The way in that the environment asks for; it is known once the database is open."""
+
+    def __init__(self) -> None:
+        self._way: Authenticate | None = None
+
+    def open(self, db: Database) -> None:
+        """Take the way that the environment asks for."""
+        self._way = authentication(auth_settings(os.environ), Directory(db))
+
+    async def __call__(self, headers: Any) -> Any:
+        """Whose request it is."""
+        assert self._way is not None
+        return await self._way(headers)
+
+
+def _lifespan(made: _Making, door: Authenticate) -> Callable[[Litestar], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def living(app: Litestar) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            db = made.db or Database(await open_store(made.settings.url), owned=True)
+            if made.db is None:
+                stack.push_async_callback(db.close)
+            if isinstance(door, _Door):
+                door.open(db)
+            chat = await stack.enter_async_context(_chatting(made))
+            serving = _serving(made.settings, db, made.make_runtime or chat)
+            app.state.serving = serving
+            stack.push_async_callback(serving.runtimes.close, drain_seconds=made.settings.drain_seconds)
+            await stack.enter_async_context(_in_background(lambda: _tended(serving)))
+            yield
+
+    return living
+
+
+def _serving(settings: ServerSettings, db: Database, make: MakeRuntime) -> Serving:
+    return Serving(
+        settings=settings,
+        db=db,
+        runtimes=Runtimes(db, make, limit=settings.tenants),
+        cursors=Cursors(settings.secret),
+        metrics=Metrics(),
+        streams=Gate("open streams", settings.streams, retry_after_ms=5_000),
+        turns=Gate("turns of one user at once", settings.turns),
+        pace=Pace(settings.requests),
+        closing=asyncio.Event(),
+    )
+
+
+@asynccontextmanager
+async def _chatting(made: _Making) -> AsyncIterator[MakeRuntime]:
+    """Makes runtimes that chat with the model of the settings, or offline without one.
+
+    Sessions are not ended when a process stops: the conversation goes on in another, and what is idle is
+    ended by whichever sweeps.
+    """
+    async with AsyncExitStack() as stack:
+        model, learning = made.model or OfflineModel(), made.model
+        if made.model is None and made.settings.model is not None:
+            from holdfast.runtime.provider import ProviderModel
+
+            model = learning = await stack.enter_async_context(ProviderModel(made.settings.model))
+
+        def make(db: Database) -> Runtime[Any, Any]:
+            return Runtime(
+                db,
+                model=model,
+                instructions=made.settings.instructions,
+                sweep_seconds=made.settings.sweep_seconds,
+                finalize=Finalizer(learning),
+                finalize_active_sessions_on_close=False,
+                pinned=made.settings.workers == 1 and not made.settings.url.startswith("postgres"),
+            )
+
+        yield make
+
+
+@asynccontextmanager
+async def _in_background(work: Callable[[], Any]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _tended(serving: Serving) -> None:
+    """Look after every known tenant, and forget old keys of requests."""
+    directory = Directory(serving.db)
+
+    async def known() -> list[str]:
+        registered = [tenant.id async for tenant in directory.every(Tenant) if tenant.enabled]
+        before = time.time_ns() // 1_000_000 - int(serving.settings.key_hours * HOUR_MS)
+        tenants = list(dict.fromkeys([DEFAULT_TENANT, *registered, *serving.runtimes.tenants]))
+        for tenant in tenants:
+            await repeating.forget(serving.db.scope(tenant=tenant), before=before)
+        return tenants
+
+    await serving.runtimes.tend(known, seconds=serving.settings.sweep_seconds)
+
+
+class _Counting(ASGIMiddleware):
+    """Counts requests."""
+
+    scopes = (ScopeType.HTTP,)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        """Pass it on, and count what became of it."""
+        metrics: Metrics = scope["litestar_app"].state.serving.metrics
+        began = time.perf_counter()
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                metrics.requests.labels(str(scope.get("method")), str(status)).inc()
+                metrics.request_seconds.observe(time.perf_counter() - began)
+                if status == 409:
+                    metrics.conflicts.inc()
+            await send(message)
+
+        await next_app(scope, receive, sending)

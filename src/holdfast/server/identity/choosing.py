@@ -1,0 +1,38 @@
+"""Which way in a request takes: an API key always, and beside it what the settings say."""
+
+from collections.abc import Mapping
+
+from holdfast.core.errors import MissingExtra
+from holdfast.server.identity.dev import DevAuthentication
+from holdfast.server.identity.keeping import Directory
+from holdfast.server.identity.keys import KeyAuthentication, presented
+from holdfast.server.identity.settings import AuthSettings
+from holdfast.server.identity.values import Authenticate, Identity
+
+
+class Authentication:
+    """Requests with an API key, and requests that another way in lets through."""
+
+    def __init__(self, keys: Authenticate, other: Authenticate) -> None:
+        self._keys = keys
+        self._other = other
+
+    async def __call__(self, headers: Mapping[str, str]) -> Identity:
+        """Whose request it is; see `Authenticate`."""
+        way = self._keys if presented(headers) is not None else self._other
+        return await way(headers)
+
+
+def authentication(settings: AuthSettings, directory: Directory) -> Authenticate:
+    """The way in that the settings ask for."""
+    keys = KeyAuthentication(directory)
+    if settings.mode == "dev":
+        return Authentication(keys, DevAuthentication())
+    if settings.issuer is None:
+        return keys
+    try:
+        from holdfast.server.identity.oidc import TokenAuthentication
+    except ImportError as error:
+        raise MissingExtra(extra="server", package=error.name or "pyjwt") from error
+
+    return Authentication(keys, TokenAuthentication(directory, settings.issuer))

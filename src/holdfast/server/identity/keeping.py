@@ -1,0 +1,211 @@
+"""The server's own records: who there is, kept in a tenant that nobody can name."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+import msgspec
+
+from holdfast.core.errors import Forbidden, InvalidArgument, RecordNotFound, RevisionConflict
+from holdfast.core.rows import Asking, AskRecord, ask
+from holdfast.core.values import Drop, Put, Record, RecordQuery, Scope
+from holdfast.server.identity.entries import (
+    DEFAULT_WORKSPACE,
+    E,
+    Entry,
+    Key,
+    Login,
+    Membership,
+    Tenant,
+    User,
+    Workspace,
+    entry_of,
+    record_of,
+    tag_of,
+)
+from holdfast.server.identity.values import Identity
+from holdfast.stores.clock import now_ms
+from holdfast.threads.database import Database
+
+SERVER: Final = "$server"
+"""The tenant of the server's own records."""
+
+ADMIN: Final = frozenset({"admin"})
+"""The role, and the scope, of administrators."""
+
+PAGE = 200
+
+
+class Directory:
+    """Tenants, workspaces, users, memberships, logins and keys."""
+
+    def __init__(self, db: Database, now: Callable[[], int] = now_ms) -> None:
+        self.db = Database(db.store, Scope(tenant=SERVER))
+        self.now = now
+
+    async def add(self, entry: E) -> E:
+        """Enter somebody; what is there already in the same words stays. A tenant comes with a workspace.
+
+        Raises:
+            InvalidArgument: It is there already in other words.
+            RecordNotFound: Whom it belongs to is not there.
+        """
+        await self._check_parents(entry)
+        entries: list[Entry] = [entry]
+        if isinstance(entry, Tenant):
+            await self._check_external(entry)
+            entries.append(Workspace(tenant=entry.id, id=DEFAULT_WORKSPACE))
+        created = [msgspec.structs.replace(each, created=self.now()) for each in entries]
+        try:
+            await self.db.commit([Put(record=record_of(each), expect=0) for each in created])
+        except RevisionConflict:
+            return await self._same(entry)
+        return entry_of(type(entry), record_of(created[0]))
+
+    async def get(self, kind: type[E], *names: str) -> E:
+        """An entry by its names.
+
+        Raises:
+            RecordNotFound: There is none.
+        """
+        return entry_of(kind, await self.db.records.get(kind.kind, "/".join(names)))
+
+    async def every(self, kind: type[E], **found_by: str) -> AsyncIterator[E]:
+        """All entries of a kind, the oldest first."""
+        tags = tuple(tag_of(field, value) for field, value in found_by.items())
+        after: tuple[int, str] | None = None
+        while True:
+            page = await self.db.records.find(RecordQuery(kind=kind.kind, tags=tags, limit=PAGE, after=after))
+            for record in page:
+                yield entry_of(kind, record)
+            if len(page) < PAGE:
+                return
+            after = (page[-1].sort, page[-1].id)
+
+    async def change(self, entry: E, **fields: object) -> E:
+        """The entry with some fields changed, whoever else changes it at the same moment."""
+        id = record_of(entry).id
+        while True:
+            kept = await self.db.records.get(entry.kind, id)
+            changed = msgspec.structs.replace(entry_of(type(entry), kept), **fields)
+            try:
+                await self.db.records.put(record_of(changed), expect=kept.revision)
+            except RevisionConflict:
+                continue
+            return changed
+
+    async def put(self, entry: E) -> E:
+        """Enter somebody in place of what was said before.
+
+        Raises:
+            RecordNotFound: Whom it belongs to is not there.
+        """
+        await self._check_parents(entry)
+        written = msgspec.structs.replace(entry, created=self.now())
+        await self.db.records.put(record_of(written))
+        return written
+
+    async def drop(self, entry: Entry) -> None:
+        """Take an entry out. Whatever belongs to the tenant or the user elsewhere stays where it is."""
+        await self.db.records.drop(entry.kind, record_of(entry).id)
+
+    async def admit(
+        self, *, tenant: str, user: str | None, workspace: str, scopes: frozenset[str]
+    ) -> Identity:
+        """The identity of somebody whose credentials hold, if they are still welcome.
+
+        An administrator is who has both the scope and the role. A key of the tenant as a whole needs the
+        scope alone.
+
+        Raises:
+            Forbidden: The tenant, the workspace or the user is disabled, or the user is no member.
+        """
+        found = await self.db.store.read(Scope(tenant=SERVER), _roles(tenant, user, workspace))
+        roles = scopes & ADMIN if user is None else found
+        lacking = ADMIN - (scopes & roles)
+        return Identity(
+            tenant=tenant, user=user, workspace=workspace, roles=roles - lacking, scopes=scopes - lacking
+        )
+
+    async def about(self, user: User) -> list[Entry]:
+        """A user, with the memberships, logins and keys that go with them."""
+        found: list[Entry] = [user]
+        for kind in (Membership, Login, Key):
+            found += [entry async for entry in self.every(kind, tenant=user.tenant, user=user.id)]
+        return found
+
+    async def remove(self, user: User) -> list[Entry]:
+        """Take a user out, with all that goes with them; what is gone."""
+        gone = await self.about(user)
+        await self.db.commit([Drop(kind=entry.kind, id=record_of(entry).id) for entry in gone])
+        return gone
+
+    async def _same(self, entry: E) -> E:
+        """What is there already, if it says the same."""
+        there = entry_of(type(entry), await self.db.records.get(entry.kind, record_of(entry).id))
+        if msgspec.structs.replace(entry, created=there.created) != there:
+            raise InvalidArgument(
+                problem=f"The {entry.kind} {record_of(entry).id!r} is there already and says otherwise."
+            )
+        return there
+
+    async def _check_parents(self, entry: Entry) -> None:
+        for kind, id in _parents(entry):
+            await self.db.records.get(kind, id)
+
+    async def _check_external(self, tenant: Tenant) -> None:
+        if tenant.external is None:
+            return
+        async for other in self.every(Tenant, external=tenant.external):
+            if other.id != tenant.id:
+                raise InvalidArgument(
+                    problem=f"Tenant {other.id!r} is {tenant.external!r} at the issuer already."
+                )
+
+
+def _parents(entry: Entry) -> list[tuple[str, str]]:
+    """What must be there before an entry can be."""
+    match entry:
+        case Tenant():
+            return []
+        case Workspace() | User():
+            return [("tenant", entry.tenant)]
+        case Membership():
+            return [
+                ("workspace", f"{entry.tenant}/{entry.workspace}"),
+                ("user", f"{entry.tenant}/{entry.user}"),
+            ]
+        case Login():
+            return [("user", f"{entry.tenant}/{entry.user}")]
+        case Key(user=None):
+            return [("workspace", f"{entry.tenant}/{entry.workspace}")]
+        case Key():
+            return [("membership", f"{entry.tenant}/{entry.workspace}/{entry.user}")]
+
+
+def _roles(tenant: str, user: str | None, workspace: str) -> Asking[frozenset[str]]:
+    """What somebody is in a workspace, once everything above it is found enabled."""
+    yield from _enabled(Tenant, tenant)
+    yield from _enabled(Workspace, f"{tenant}/{workspace}")
+    if user is None:
+        return frozenset()
+    yield from _enabled(User, f"{tenant}/{user}")
+    found: Record | None = yield from ask(AskRecord("membership", f"{tenant}/{workspace}/{user}"))
+    if found is None:
+        raise Forbidden(problem=f"User {user!r} is no member of the workspace {workspace!r}.")
+    return frozenset(entry_of(Membership, found).roles)
+
+
+def _enabled(kind: type[Tenant | Workspace | User], id: str) -> Asking[None]:
+    found: Record | None = yield from ask(AskRecord(kind.kind, id))
+    if found is None:
+        raise Forbidden(problem=f"There is no {kind.kind} {id!r} here.")
+    if not entry_of(kind, found).enabled:
+        raise Forbidden(problem=f"The {kind.kind} {id!r} is disabled.")
+
+
+async def known(directory: Directory, kind: type[E], *names: str) -> E | None:
+    """An entry by its names, if there is one."""
+    try:
+        return await directory.get(kind, *names)
+    except RecordNotFound:
+        return None

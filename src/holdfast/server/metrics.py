@@ -1,0 +1,41 @@
+"""What a process counts, as Prometheus reads it."""
+
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """The numbers of one process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "holdfast_requests", "Requests by status.", ["method", "status"], registry=self._registry
+        )
+        self.request_seconds = Histogram(
+            "holdfast_request_seconds", "How long requests took.", buckets=SECONDS, registry=self._registry
+        )
+        self.turns = Counter(
+            "holdfast_turns", "Turns by how they ended.", ["termination"], registry=self._registry
+        )
+        self.turn_seconds = Histogram(
+            "holdfast_turn_seconds", "How long turns took.", buckets=SECONDS, registry=self._registry
+        )
+        self.conflicts = Counter(
+            "holdfast_conflicts", "Requests that somebody else was first for.", registry=self._registry
+        )
+        self.streams = Gauge("holdfast_streams_open", "Streams that are open.", registry=self._registry)
+        self.tenants = Gauge("holdfast_tenants_open", "Tenants with a runtime.", registry=self._registry)
+        self.jobs = Gauge(
+            "holdfast_jobs", "Jobs of the tenants open here.", ["status"], registry=self._registry
+        )
+
+        about = Gauge("holdfast_about", "Which version this is.", ["version"], registry=self._registry)
+        about.labels(version("holdfast")).set(1)
+
+    def text(self) -> bytes:
+        """Everything, in the text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,187 @@
+"""Repeating a POST safely: the first answer is kept under its key, and given again to whoever repeats it.
+
+Turns and appends need none of this: there the key commits with the change itself.
+"""
+
+import base64
+import hashlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from litestar import Request
+from litestar.enums import ScopeType
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.core.encoding import check_id, encode, plain
+from holdfast.core.errors import KeyReused, RecordNotFound, RequestPending, RevisionConflict
+from holdfast.core.values import Record, RecordQuery
+from holdfast.server.callers import Serving
+from holdfast.server.identity.values import Identity
+from holdfast.threads.database import Database
+
+KIND = "http request"
+KEY = "idempotency-key"
+OWN = "keeps its own key"
+"""The mark of a route whose key commits with what it does."""
+PENDING_MS = 60_000
+"""How long the first request may be at work before a repetition takes its place."""
+LARGEST = 1024 * 1024
+PAGE = 200
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request, and its answer once there is one."""
+
+    asked: str
+    until: int
+    status: int | None = None
+    headers: list[tuple[str, str]] = []
+    body: str = ""
+
+
+class Repeating(ASGIMiddleware):
+    """Gives the first answer again to a POST with a key that was used before."""
+
+    scopes = (ScopeType.HTTP,)
+    exclude_opt_key = OWN
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        """Answer from what is kept, or do it and keep the answer."""
+        request: Request[Any, Any, Any] = Request(scope, receive, send)
+        key = request.headers.get(KEY)
+        if request.method != "POST" or key is None or "user" not in scope:
+            await next_app(scope, receive, send)
+            return
+        check_id(key, "idempotency key")
+        serving: Serving = request.app.state.serving
+        identity: Identity = scope["user"]
+        kept = Kept(serving.db, identity, key, request.url.path, await _asked(request))
+        before = await kept.begin()
+        if before is not None:
+            await _replay(before, send)
+            return
+        await _kept(kept, scope, receive, send, next_app)
+
+
+class Kept:
+    """The record of one key."""
+
+    def __init__(self, db: Database, identity: Identity, key: str, path: str, asked: str) -> None:
+        self._db = db.scope(tenant=identity.tenant, user=identity.user)
+        self._owner = identity.user
+        self._key = key
+        self._path = path
+        self._id = hashlib.sha256(encode([identity.user, key])).hexdigest()
+        self._asked = asked
+        self._revision = 0
+
+    async def begin(self) -> Answered | None:
+        """Take the key; or the answer that it had before.
+
+        Raises:
+            KeyReused: It was used for another request.
+            RequestPending: The first request is still at work.
+        """
+        now = time.time_ns() // 1_000_000
+        try:
+            record = await self._db.records.get(KIND, self._id)
+        except RecordNotFound:
+            record = None
+        if record is not None:
+            before = msgspec.convert(record.body, Answered)
+            if before.asked != self._asked:
+                raise KeyReused(thread=self._path, key=self._key)
+            if before.status is not None:
+                return before
+            if before.until > now:
+                raise RequestPending(key=self._key, retry_after_ms=1_000)
+        await self._put(Answered(asked=self._asked, until=now + PENDING_MS), record.revision if record else 0)
+        return None
+
+    async def end(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
+        """Keep the answer; one that says to try again, or that is too long to keep, frees the key."""
+        if status >= 500 or status in (401, 403, 409, 429) or len(body) > LARGEST:
+            await self._db.records.drop(KIND, self._id, expect=self._revision)
+            return
+        told = base64.b64encode(body).decode()
+        answered = Answered(asked=self._asked, until=0, status=status, headers=list(headers), body=told)
+        await self._put(answered, self._revision)
+
+    async def _put(self, answered: Answered, expect: int) -> None:
+        record = Record(
+            kind=KIND,
+            id=self._id,
+            owner=self._owner,
+            body=plain(answered),
+            sort=time.time_ns() // 1_000_000,
+        )
+        try:
+            self._revision = (await self._db.records.put(record, expect=expect)).revision
+        except RevisionConflict:
+            raise RequestPending(key=self._key, retry_after_ms=1_000) from None
+
+
+async def _asked(request: Request[Any, Any, Any]) -> str:
+    """What two requests with one key must have in common."""
+    said = [
+        request.method,
+        request.url.path,
+        request.url.query or "",
+        hashlib.sha256(await request.body()).hexdigest(),
+    ]
+    return hashlib.sha256(encode(said)).hexdigest()
+
+
+async def _kept(kept: Kept, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+    """Do the request, pass its answer on, and keep it before its end is told."""
+    started: dict[str, Any] = {}
+    body = bytearray()
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            started.update(message)
+        elif message["type"] == "http.response.body":
+            if len(body) <= LARGEST:
+                body.extend(message.get("body", b""))
+            if not message.get("more_body", False):
+                await kept.end(started["status"], _headers(started), bytes(body))
+                started["ended"] = True
+        await send(message)
+
+    try:
+        await next_app(scope, receive, sending)
+    except BaseException:
+        if not started.get("ended"):
+            await kept.end(500, (), b"")
+        raise
+
+
+def _headers(started: dict[str, Any]) -> list[tuple[str, str]]:
+    told = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in started["headers"])
+    return [(name, value) for name, value in told if name.lower() in ("content-type", "etag", "location")]
+
+
+async def _replay(before: Answered, send: Send) -> None:
+    body = base64.b64decode(before.body)
+    headers = [
+        *((name.encode("latin-1"), value.encode("latin-1")) for name, value in before.headers),
+        (b"content-length", str(len(body)).encode()),
+        (b"idempotent-replayed", b"true"),
+    ]
+    await send({"type": "http.response.start", "status": before.status or 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def forget(db: Database, *, before: int) -> int:
+    """Drop what was kept before a time; how many."""
+    dropped = 0
+    while records := await db.records.find(RecordQuery(kind=KIND, until=before, limit=PAGE)):
+        for record in records:
+            await db.records.drop(KIND, record.id)
+        dropped += len(records)
+        if len(records) < PAGE:
+            break
+    return dropped

@@ -1,0 +1,51 @@
+"""Whether the server lives, whether it can serve, and its numbers."""
+
+from litestar import Response, get
+from litestar.datastructures import State
+
+from holdfast.client.values import Health
+from holdfast.core.errors import HoldfastError
+from holdfast.server.callers import ADMIN, OPEN, Calling, Serving
+
+STATUSES = ("waiting", "running", "dead")
+MOST = 1_000
+"""Jobs of one status and tenant are counted up to here."""
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@get("/health", operation_id="health", opt={OPEN: True})
+async def health() -> Health:
+    """Whether the process answers."""
+    return Health(ok=True)
+
+
+@get("/ready", operation_id="ready", opt={OPEN: True})
+async def ready(state: State) -> Response[Health]:
+    """Whether the store answers too, so that requests may be sent here."""
+    serving: Serving = state.serving
+    try:
+        report = await serving.db.report()
+    except HoldfastError as error:
+        return Response(Health(ok=False, problems=[error.code]), status_code=503)
+    healthy = Health(ok=report.healthy, store=report.store, problems=[])
+    return Response(healthy, status_code=200 if report.healthy else 503)
+
+
+@get("/metrics", operation_id="metrics", media_type=TEXT)
+async def metrics(caller: Calling) -> Response[bytes]:
+    """The numbers of this process, as Prometheus reads them. Needs the role admin."""
+    caller.need(ADMIN)
+    serving = caller.serving
+    serving.metrics.streams.set(serving.streams.inside)
+    serving.metrics.tenants.set(len(serving.runtimes.tenants))
+    counts = dict.fromkeys(STATUSES, 0)
+    for tenant in serving.runtimes.tenants:
+        jobs = serving.db.scope(tenant=tenant).jobs
+        for status in STATUSES:
+            counts[status] += len(await jobs.list(status=status, limit=MOST))
+    for status, count in counts.items():
+        serving.metrics.jobs.labels(status).set(count)
+    return Response(serving.metrics.text(), media_type=TEXT)
+
+
+HEALTH = [health, ready, metrics]

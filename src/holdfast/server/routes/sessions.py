@@ -1,0 +1,220 @@
+"""Sessions over HTTP: a thread as its user knows it, with the episode that it is in."""
+
+from collections.abc import AsyncIterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from litestar import Request, Response, delete, get, post
+from litestar.params import FromQuery, JSONBody
+from litestar.response import Stream
+
+from holdfast.client.bodies import (
+    NewEnd,
+)
+from holdfast.client.transcripts import EpisodePage
+from holdfast.client.values import (
+    EndView,
+    ImportView,
+    SessionPage,
+    SessionState,
+    SessionTurn,
+    SessionView,
+    TurnPage,
+)
+from holdfast.core.errors import ThreadNotFound
+from holdfast.core.values import Head, Item, RecordQuery, Summary
+from holdfast.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode_of
+from holdfast.runtime.messages import CALL, message_of
+from holdfast.server.callers import Caller, Calling, ThreadId
+from holdfast.server.routes import finding
+from holdfast.server.routes.threads import Cursor, IfMatch, Limit, Search, expected
+from holdfast.server.wire import episode_view
+from holdfast.threads.archive import export_threads, import_threads
+
+ARCHIVE = "application/x-ndjson"
+ACTIVE_AT_MOST = 200
+ITEMS_OF_A_TURN = 20
+"""As many items are read for each turn that a page has room for."""
+
+
+@get("/sessions/state", operation_id="sessions_state")
+async def sessions_state(caller: Calling) -> SessionState:
+    """The sessions that are active now, whichever process serves them."""
+    query = RecordQuery(kind=ACTIVE_ROW, newest=True, limit=ACTIVE_AT_MOST)
+    episodes = [episode_of(record) for record in await caller.db.records.find(query)]
+    found = [await _active(caller, episode) for episode in episodes]
+    return SessionState(
+        tenant=caller.identity.tenant,
+        user=caller.identity.user,
+        workspace=caller.identity.workspace,
+        active=[session for session in found if session is not None],
+    )
+
+
+@get("/sessions", operation_id="list_sessions")
+async def list_sessions(
+    caller: Calling,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    search: Search = None,
+) -> SessionPage:
+    """Sessions, the newest first; with words to search for, those that bear them."""
+    list_of = f"sessions\0{search or ''}"
+    after = caller.position(cursor, str, list_of)
+    page = await finding.threads(caller.db, after, limit, search)
+    found = [_listed(each, await active_episode(caller.db, each.id)) for each in page.threads]
+    next = caller.cursor(page.next, list_of) if page.next is not None else None
+    return SessionPage(sessions=found, next=next)
+
+
+@get("/episodes", operation_id="list_episodes")
+async def list_episodes(
+    caller: Calling,
+    over: FromQuery[bool] = False,  # noqa: FBT002 - a query parameter
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> EpisodePage:
+    """Episodes that are active or, with ``over``, those that are ending or ended; the last touched first."""
+    kind = ROW if over else ACTIVE_ROW
+    after = caller.position(cursor, tuple[int, str], kind)
+    query = RecordQuery(kind=kind, newest=True, limit=limit + 1, after=after)
+    records = await caller.db.records.find(query)
+    shown = records[:limit]
+    return EpisodePage(
+        episodes=[episode_view(episode_of(record)) for record in shown],
+        next=caller.cursor([shown[-1].sort, shown[-1].id], kind) if len(records) > limit else None,
+    )
+
+
+@get("/sessions/{id:str}", operation_id="get_session")
+async def get_session(thread_id: ThreadId, caller: Calling) -> Response[SessionView]:
+    """A session."""
+    view = await _session(caller, thread_id, await active_episode(caller.db, thread_id))
+    return Response(view, headers={"ETag": f'"{view.version}"'})
+
+
+@delete("/sessions/{id:str}", operation_id="delete_session", status_code=204)
+async def delete_session(thread_id: ThreadId, caller: Calling, if_match: IfMatch = None) -> None:
+    """Delete a session: its thread is gone, and the episode that it was in is over."""
+    await caller.db.thread(thread_id).delete(expect=expected(if_match))
+    await caller.db.records.drop(ACTIVE_ROW, thread_id)
+
+
+@get("/sessions/{id:str}/turns", operation_id="list_turns")
+async def list_turns(
+    thread_id: ThreadId, caller: Calling, limit: Limit = 50, cursor: Cursor = None
+) -> TurnPage:
+    """What was said and answered, turn by turn, oldest first; the cursor leads to older ones."""
+    list_of = f"turns\0{thread_id}"
+    before = caller.position(cursor, int, list_of)
+    wanted = limit * ITEMS_OF_A_TURN
+    window = await caller.db.thread(thread_id).items(last=wanted + 1, before=before)
+    groups = _turns(window.items)
+    if len(window) > wanted and len(groups) > 1:
+        groups = groups[1:]  # the first of them may be cut in two
+    shown = groups[-limit:]
+    more = bool(shown) and (len(window) > wanted or len(groups) > limit)
+    next = caller.cursor(shown[0][0].place, list_of) if more else None
+    return TurnPage(turns=[_turn(group) for group in shown], next=next)
+
+
+def _turns(items: Sequence[Item]) -> list[list[Item]]:
+    return [list(group) for _, group in groupby(items, key=lambda item: item.run or item.version)]
+
+
+def _turn(items: Sequence[Item]) -> SessionTurn:
+    messages = [message_of(item) for item in items if item.visibility == "all"]
+    said = {
+        role: "\n".join(each.text for each in messages if each.role == role and each.text)
+        for role in ("user", "assistant")
+    }
+    return SessionTurn(
+        run=items[0].run,
+        time=items[0].time,
+        user_message=said["user"],
+        assistant_message=said["assistant"],
+        calls=sum(item.kind == CALL for item in items),
+    )
+
+
+@post("/sessions/{id:str}/end", operation_id="end_session", status_code=200)
+async def end_session(thread_id: ThreadId, data: JSONBody[NewEnd], caller: Calling) -> EndView:
+    """End the episode that a session is in. The thread stays, and its next turn begins a new one."""
+    await caller.db.thread(thread_id).head()
+    async with caller.runtime() as runtime:
+        ended = await runtime.end_session(thread_id, feedback=data.feedback, user=caller.identity.user)
+    if ended is None:
+        return EndView(session=thread_id)
+    return EndView(session=thread_id, episode=ended.id, status=ended.status)
+
+
+@post("/sessions/{id:str}/export", operation_id="export_session", status_code=200, media_type=ARCHIVE)
+async def export_session(thread_id: ThreadId, caller: Calling) -> Stream:
+    """A session as an archive, line by line; an import of it gives the same thread, to the hash."""
+    db = caller.db
+    await db.thread(thread_id).head()
+    return Stream(export_threads(db.store, caller.scope, [thread_id]), media_type=ARCHIVE)
+
+
+@post("/sessions/import", operation_id="import_session", status_code=201)
+async def import_session(caller: Calling, request: Request[Any, Any, Any]) -> ImportView:
+    """Take in the sessions of an archive, each whole or not at all."""
+    done = await import_threads(caller.db.store, caller.scope, _lines(await request.body()))
+    return ImportView(sessions=[passed.thread for passed in done.threads])
+
+
+async def _lines(body: bytes) -> AsyncIterator[bytes]:
+    for line in body.splitlines(keepends=True):
+        yield line
+
+
+async def _active(caller: Caller, episode: Episode) -> SessionView | None:
+    """A session by the episode that it is in; None if its thread was deleted meanwhile."""
+    try:
+        return await _session(caller, episode.thread, episode)
+    except ThreadNotFound:
+        return None
+
+
+async def _session(caller: Caller, thread: str, episode: Episode | None) -> SessionView:
+    head: Head = await caller.db.thread(thread).head()
+    return SessionView(
+        id=thread,
+        user=head.owner,
+        title=head.title,
+        version=head.version,
+        created=head.created,
+        updated=head.updated,
+        status="active" if episode is not None else "idle",
+        episode=episode.id if episode is not None else None,
+        turns=episode.turns if episode is not None else 0,
+        items=head.length(),
+    )
+
+
+def _listed(summary: Summary, episode: Episode | None) -> SessionView:
+    return SessionView(
+        id=summary.id,
+        user=summary.owner,
+        title=summary.title,
+        version=summary.version,
+        created=summary.created,
+        updated=summary.updated,
+        status="active" if episode is not None else "idle",
+        episode=episode.id if episode is not None else None,
+        turns=episode.turns if episode is not None else 0,
+        items=summary.items,
+    )
+
+
+SESSIONS = [
+    sessions_state,
+    list_sessions,
+    list_episodes,
+    get_session,
+    delete_session,
+    list_turns,
+    end_session,
+    export_session,
+]
+IMPORTS = [import_session]

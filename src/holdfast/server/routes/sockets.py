@@ -1,0 +1,128 @@
+"""Turns over a WebSocket: one connection, any number of threads, each request told apart by its ``ref``."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+import msgspec
+from litestar import WebSocket, websocket
+from litestar.exceptions import WebSocketDisconnect
+
+from holdfast.client.values import Told
+from holdfast.core.encoding import encode, plain
+from holdfast.core.errors import HoldfastError, InvalidArgument, RateLimited
+from holdfast.runtime.engine import TurnOptions
+from holdfast.server.callers import Caller, Calling
+from holdfast.server.routes.turns import turn_events
+from holdfast.server.stream import END, Opened, following, mark_of, problem_event
+
+AT_ONCE = 16
+"""How many requests of one connection may be under way."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client sends. ``after`` is the last event it has seen."""
+
+    type: Literal["turn", "follow", "cancel"]
+    thread: str
+    ref: str | None = None
+    message: str | None = None
+    user: str | None = None
+    key: str | None = None
+    after: str | None = None
+    busy: Literal["wait", "refuse", "queue"] = "wait"
+
+
+@websocket("/ws", name="talk")
+async def talk(socket: WebSocket[Any, Any, Any], caller: Calling) -> None:
+    """Take requests, and send the events of each as they come."""
+    await socket.accept()
+    line = _Line(socket, caller)
+    try:
+        with caller.serving.streams.enter():
+            while True:
+                await line.take(await socket.receive_data(mode="text"))
+    except RateLimited as error:
+        await line.send(None, problem_event(error))
+        await socket.close(code=1013)
+    except WebSocketDisconnect:
+        pass
+    finally:
+        await line.close()
+
+
+class _Line:
+    """One connection."""
+
+    def __init__(self, socket: WebSocket[Any, Any, Any], caller: Caller) -> None:
+        self._socket = socket
+        self._caller = caller
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sending = asyncio.Lock()
+
+    async def take(self, text: str | bytes) -> None:
+        """Begin what a message asks for; what is wrong with it is said."""
+        ref = None
+        try:
+            asked = _read(text)
+            ref = asked.ref
+            if len(self._tasks) >= AT_ONCE:
+                raise RateLimited(what="requests on one connection", limit=AT_ONCE, retry_after_ms=1_000)
+            task = asyncio.create_task(self._told(asked))
+        except HoldfastError as error:
+            await self.send(ref, problem_event(error))
+            return
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _told(self, asked: Asked) -> None:
+        opened = Opened(_events(self._caller, asked))
+        try:
+            async for event in opened.told():
+                await self.send(asked.ref, event)
+            await self.send(asked.ref, Told(type=END, data={}))
+        except WebSocketDisconnect:
+            pass  # the turn goes on; its events can be had again
+
+    async def send(self, ref: str | None, event: Told) -> None:
+        """Send one event."""
+        said = {**plain(event), "ref": ref}
+        async with self._sending:
+            await self._socket.send_data(encode(said).decode(), mode="text")
+
+    async def close(self) -> None:
+        """Listen no more."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _read(text: str | bytes) -> Asked:
+    try:
+        return msgspec.json.decode(text, type=Asked)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidArgument(problem=f"The message cannot be used: {error}.") from error
+
+
+async def _events(caller: Caller, asked: Asked) -> AsyncIterator[Told]:
+    if asked.type == "turn":
+        if asked.message is None:
+            raise InvalidArgument(problem="The message cannot be used: a turn needs a message.")
+        options = TurnOptions(
+            user=caller.acting_for(asked.user), key=asked.key, busy=asked.busy, origin="websocket"
+        )
+        async for event in turn_events(caller, asked.thread, asked.message, options, asked.after):
+            yield event
+        return
+    await caller.db.thread(asked.thread).head()
+    async with caller.runtime() as runtime:
+        if asked.type == "cancel":
+            was = await runtime.cancel(asked.thread, user=caller.identity.user)
+            yield Told(type="cancelled", data={"cancelled": was})
+            return
+        mark = mark_of(asked.after)
+        async for event in following(runtime, asked.thread, caller.identity.user, mark, None):
+            yield event
+
+
+SOCKETS = [talk]

@@ -1,0 +1,173 @@
+"""Turns over HTTP: post a message, hear the answer whole or as it comes, go on after a lost connection."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from litestar import Request, Response, get, post
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter, JSONBody, QueryParameter
+from litestar.response import Stream
+
+from holdfast.client.bodies import NewTurn, NewTurnOn
+from holdfast.client.values import Told, TurnView
+from holdfast.core.encoding import check_id
+from holdfast.core.errors import HoldfastError
+from holdfast.runtime.engine import TurnOptions
+from holdfast.runtime.context import MemoryMode
+from holdfast.runtime.events import Event, RunFinished
+from holdfast.server.callers import Caller, Calling, ThreadId
+from holdfast.server.repeating import KEY, OWN
+from holdfast.server.stream import Opened, begun, following, mark_of, turning
+from holdfast.server.wire import turn_view
+
+EVENTS = "text/event-stream"
+PEEK_SECONDS = 0.25
+"""How long an answer waits for the first event, so that an error at once has a status of its own."""
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+LastEvent = Annotated[
+    str | None,
+    HeaderParameter(name="Last-Event-ID", description="The last event that was seen; go on behind it."),
+]
+
+
+@post(
+    "/threads/{id:str}/turns",
+    operation_id="post_turn",
+    opt={OWN: True},
+    status_code=200,
+    responses={200: ResponseSpec(TurnView, description="The turn; or its events, if those are accepted.")},
+)
+async def post_turn(
+    thread_id: ThreadId,
+    data: JSONBody[NewTurn],
+    caller: Calling,
+    request: Request[Any, Any, Any],
+    last_event: LastEvent = None,
+) -> Response[Any]:
+    """Run one turn. With ``Accept: text/event-stream`` it is told as it goes.
+
+    With an Idempotency-Key it can be sent again after anything: the turn is made once, and goes on where it
+    was if its process has died.
+    """
+    return await _turn(thread_id, data, caller, request, last_event)
+
+
+@post(
+    "/turns",
+    operation_id="post_turn_on",
+    opt={OWN: True},
+    status_code=200,
+    responses={200: ResponseSpec(TurnView, description="The turn; or its events, if those are accepted.")},
+)
+async def post_turn_on(
+    data: JSONBody[NewTurnOn], caller: Calling, request: Request[Any, Any, Any], last_event: LastEvent = None
+) -> Response[Any]:
+    """Run one turn on the thread that the body names. No thread is ever made up."""
+    return await _turn(data.thread, data, caller, request, last_event)
+
+
+@get("/threads/{id:str}/events", operation_id="follow_thread", media_type=EVENTS)
+async def follow_thread(
+    thread_id: ThreadId,
+    caller: Calling,
+    last_event: LastEvent = None,
+    after: Annotated[str | None, QueryParameter(description="The same as Last-Event-ID.")] = None,
+    run: Annotated[str | None, QueryParameter(description="End when this run has ended.")] = None,
+) -> Stream:
+    """The durable events of a thread as they commit, from the one after an event on, or from now."""
+    mark = mark_of(last_event if last_event is not None else after)
+    await caller.db.thread(thread_id).head()
+
+    async def events() -> AsyncIterator[Told]:
+        async with caller.runtime() as runtime:
+            async for event in following(runtime, thread_id, caller.identity.user, mark, run):
+                yield event
+
+    return await _streamed(caller, events(), caller.serving.closing)
+
+
+async def _turn(
+    thread: str, data: NewTurn, caller: Caller, request: Request[Any, Any, Any], last_event: str | None
+) -> Response[Any]:
+    user, key = _whose(caller, data), request.headers.get(KEY)
+    if key is not None:
+        check_id(key, "idempotency key")
+    options = TurnOptions(
+        user=user,
+        key=key,
+        busy=data.busy,
+        message_id=data.message_id,
+        origin="http",
+        mode=MemoryMode.INCOGNITO if data.incognito else None,
+    )
+    if EVENTS in request.headers.get("accept", ""):
+        events = turn_events(caller, thread, data.message, options, last_event)
+        return await _streamed(caller, events)
+    with caller.serving.turns.enter(caller.name):
+        async with caller.runtime() as runtime:
+            began = time.perf_counter()
+            try:
+                done = await runtime.run_turn(thread, data.message, **options)
+            except HoldfastError:
+                caller.serving.metrics.turns.labels("refused").inc()
+                raise
+            counted(caller, done.termination, began)
+    return Response(turn_view(done), headers={"ETag": f'"{done.version}"'})
+
+
+def _whose(caller: Caller, data: NewTurn) -> str | None:
+    """Whose turn it is; an incognito one is nobody's, unless the credentials keep others out of it."""
+    if data.incognito and data.user is None:
+        return caller.identity.user
+    return caller.acting_for(data.user)
+
+
+async def turn_events(
+    caller: Caller, thread: str, message: str, options: TurnOptions, last_event: str | None
+) -> AsyncIterator[Told]:
+    """A turn as it goes, counted and within the limits."""
+    mark = mark_of(last_event)
+    with caller.serving.turns.enter(caller.name):
+        async with caller.runtime() as runtime:
+            began = time.perf_counter()
+
+            async def told() -> AsyncIterator[Event]:
+                async for event in runtime.stream_turn(thread, message, **options):
+                    if isinstance(event, RunFinished):
+                        counted(caller, event.termination, began)
+                    yield event
+
+            db = caller.scoped(options["user"]) if options["user"] is not None else caller.db
+            mark = mark or await begun(db, thread, options["key"])
+            async for each in turning(told(), runtime, db.thread(thread), options["user"], mark):
+                yield each
+
+
+def counted(caller: Caller, termination: str, began: float) -> None:
+    """Count a turn that has ended."""
+    caller.serving.metrics.turns.labels(termination).inc()
+    caller.serving.metrics.turn_seconds.observe(time.perf_counter() - began)
+
+
+async def _streamed(
+    caller: Caller, events: AsyncIterator[Told], closing: asyncio.Event | None = None
+) -> Stream:
+    """A stream of events, within the limit of open ones."""
+    streams = caller.serving.streams
+    streams.check()
+    opened = Opened(events)
+    await opened.peek(PEEK_SECONDS)
+
+    async def sent() -> AsyncIterator[bytes]:
+        with streams.enter():
+            ping = caller.serving.settings.ping_seconds
+            async for chunk in opened.as_bytes(ping, closing or asyncio.Event()):
+                yield chunk
+
+    return Stream(sent(), media_type=EVENTS, headers=HEADERS)
+
+
+TURNS = [post_turn, post_turn_on, follow_thread]

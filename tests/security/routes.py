@@ -1,0 +1,162 @@
+"""How each route of the server is attacked: what is asked of it about alice, and what others must hear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tests.security.world import SECRET, Ask, Victim
+
+HIDDEN: dict[str, set[int]] = {"eve": {404}, "bob": {404}}
+"""What is named and somebody else's is not there."""
+
+APART: dict[str, set[int]] = {"eve": {200, 201}, "bob": {200, 201}}
+"""The answer is about whoever asks."""
+
+REFUSED: dict[str, set[int]] = {"eve": {403}, "bob": {403}}
+"""Who asks may not speak for another, or is no administrator."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """One route: the request about alice's, which works for herself, and the statuses that others get."""
+
+    ask: Callable[[Victim], Ask]
+    others: dict[str, set[int]]
+    cursor: Literal["none", "taken"] = "none"
+
+
+def get(path: str, **params: str) -> Callable[[Victim], Ask]:
+    return lambda victim: Ask(
+        method="GET",
+        path=path.format(v=victim),
+        params={name: value.format(v=victim) for name, value in params.items()},
+    )
+
+
+def post(path: str, json: Any = None, **params: str) -> Callable[[Victim], Ask]:
+    return _sending("POST", path, json, params)
+
+
+def put(path: str, json: Any = None, **params: str) -> Callable[[Victim], Ask]:
+    return _sending("PUT", path, json, params)
+
+
+def delete(path: str) -> Callable[[Victim], Ask]:
+    return lambda victim: Ask(method="DELETE", path=path.format(v=victim))
+
+
+def _sending(method: str, path: str, json: Any, params: dict[str, str]) -> Callable[[Victim], Ask]:
+    return lambda victim: Ask(
+        method=method,
+        path=path.format(v=victim),
+        json=_filled(json, victim),
+        params={name: value.format(v=victim) for name, value in params.items()},
+    )
+
+
+def _filled(json: Any, victim: Victim) -> Any:
+    if isinstance(json, str):
+        return json.format(v=victim)
+    if isinstance(json, dict):
+        return {key: _filled(value, victim) for key, value in json.items()}
+    return [_filled(value, victim) for value in json] if isinstance(json, list) else json
+
+
+def _imported(victim: Victim) -> Ask:
+    """An archive that says it is hers, of a thread that is no longer there."""
+    return Ask(method="POST", path="/sessions/import", content=victim.archive)
+
+
+THREAD = "/threads/{v.thread}"
+OWNER = {"user": "{v.user}"}
+ATTACKS: dict[tuple[str, str], Attack] = {
+    # Threads.
+    ("POST", "/threads"): Attack(
+        ask=post("/threads", {"id": "new-{v.number}"}), others={"eve": {201}, "bob": {201}}
+    ),
+    ("GET", "/threads"): Attack(ask=get("/threads", limit="200"), others=APART, cursor="taken"),
+    ("GET", "/threads/{id:str}"): Attack(ask=get(THREAD), others=HIDDEN),
+    ("DELETE", "/threads/{id:str}"): Attack(ask=delete(THREAD), others=HIDDEN),
+    ("GET", "/threads/{id:str}/items"): Attack(ask=get(f"{THREAD}/items"), others=HIDDEN, cursor="taken"),
+    ("GET", "/threads/{id:str}/messages"): Attack(
+        ask=get(f"{THREAD}/messages"), others=HIDDEN, cursor="taken"
+    ),
+    ("GET", "/threads/{id:str}/changesets"): Attack(
+        ask=get(f"{THREAD}/changesets"), others=HIDDEN, cursor="taken"
+    ),
+    ("POST", "/threads/{id:str}/changesets"): Attack(
+        ask=post(f"{THREAD}/changesets", {"patches": [["set", ["mood"], "calm"]]}), others=HIDDEN
+    ),
+    ("GET", "/threads/{id:str}/state"): Attack(ask=get(f"{THREAD}/state"), others=HIDDEN),
+    ("GET", "/threads/{id:str}/diff"): Attack(ask=get(f"{THREAD}/diff", before="0"), others=HIDDEN),
+    ("GET", "/threads/{id:str}/verify"): Attack(ask=get(f"{THREAD}/verify"), others=HIDDEN),
+    ("POST", "/threads/{id:str}/fork"): Attack(
+        ask=post(f"{THREAD}/fork", {"id": "fork-{v.number}"}), others=HIDDEN
+    ),
+    ("POST", "/threads/{id:str}/rewind"): Attack(ask=post(f"{THREAD}/rewind", {"to": 1}), others=HIDDEN),
+    # Turns. The same id in another tenant is another thread, which a turn makes.
+    ("POST", "/threads/{id:str}/turns"): Attack(
+        ask=post(f"{THREAD}/turns", {"message": "What did I say?"}), others={"eve": {200}, "bob": {404}}
+    ),
+    ("POST", "/turns"): Attack(
+        ask=post("/turns", {"thread": "{v.thread}", "message": "What did I say?", **OWNER}), others=REFUSED
+    ),
+    ("GET", "/threads/{id:str}/events"): Attack(
+        ask=get(f"{THREAD}/events", after="0.0", run="{v.run}"), others=HIDDEN
+    ),
+    # Runs.
+    ("GET", "/runs"): Attack(ask=get("/runs"), others=APART, cursor="taken"),
+    ("GET", "/runs/{run:str}"): Attack(ask=get("/runs/{v.waiting_run}"), others=HIDDEN),
+    ("POST", "/runs/{run:str}/cancel"): Attack(ask=post("/runs/{v.waiting_run}/cancel"), others=HIDDEN),
+    ("POST", "/runs/{run:str}/decisions"): Attack(
+        ask=post("/runs/{v.waiting_run}/decisions", {"decisions": {"c1": {"decision": "replay"}}}),
+        others=HIDDEN,
+    ),
+    # Sessions.
+    ("GET", "/sessions/state"): Attack(ask=get("/sessions/state"), others=APART),
+    ("GET", "/sessions"): Attack(ask=get("/sessions", search=SECRET), others=APART, cursor="taken"),
+    ("GET", "/episodes"): Attack(ask=get("/episodes"), others=APART, cursor="taken"),
+    ("GET", "/sessions/{id:str}"): Attack(ask=get("/sessions/{v.thread}"), others=HIDDEN),
+    ("DELETE", "/sessions/{id:str}"): Attack(ask=delete("/sessions/{v.thread}"), others=HIDDEN),
+    ("GET", "/sessions/{id:str}/turns"): Attack(
+        ask=get("/sessions/{v.thread}/turns"), others=HIDDEN, cursor="taken"
+    ),
+    ("POST", "/sessions/{id:str}/end"): Attack(ask=post("/sessions/{v.thread}/end", {}), others=HIDDEN),
+    ("POST", "/sessions/{id:str}/export"): Attack(ask=post("/sessions/{v.thread}/export"), others=HIDDEN),
+    ("POST", "/sessions/import"): Attack(ask=_imported, others={"eve": {422}, "bob": {422}}),
+    # Memory. Whose it is comes from the credentials; naming somebody else is refused.
+    ("GET", "/memory"): Attack(ask=get("/memory", **OWNER), others=REFUSED, cursor="taken"),
+    ("GET", "/memory/export"): Attack(ask=get("/memory/export", **OWNER), others=REFUSED),
+    ("GET", "/memory/entries/{entry:str}"): Attack(ask=get("/memory/entries/{v.fact}"), others=HIDDEN),
+    ("POST", "/memory/entries/{entry:str}/correct"): Attack(
+        ask=post("/memory/entries/{v.fact}/correct", {"object": "something else"}), others=HIDDEN
+    ),
+    ("POST", "/memory/forget"): Attack(ask=post("/memory/forget", {"ids": ["{v.fact}"]}), others=HIDDEN),
+    ("POST", "/memory/undo"): Attack(ask=post("/memory/undo", {}, **OWNER), others=REFUSED),
+    ("PUT", "/memory/recall"): Attack(ask=put("/memory/recall", {"on": False}, **OWNER), others=REFUSED),
+    # The rest.
+    ("GET", "/search"): Attack(ask=get("/search", q=SECRET), others=APART),
+    ("POST", "/feedback"): Attack(
+        ask=post("/feedback", {"thread": "{v.thread}", "label": "positive"}), others=HIDDEN
+    ),
+    ("GET", "/jobs"): Attack(ask=get("/jobs"), others=APART),
+    ("POST", "/jobs/{job:str}/retry"): Attack(ask=post("/jobs/{v.job}/retry"), others=REFUSED),
+    ("GET", "/metrics"): Attack(ask=get("/metrics"), others=REFUSED),
+}
+
+OPEN = {
+    ("GET", "/health"): "it says that the process answers, and nothing else",
+    ("GET", "/ready"): "it says whether the store answers, and nothing else",
+    ("GET", "/"): "it leads to the Studio",
+    ("GET", "/studio"): "the Studio's page, the same for everybody; what it shows it asks the API for",
+    ("GET", "/studio/{path:path}"): "the Studio's files, the same for everybody",
+}
+"""Routes that anybody may ask, and why."""
+
+SOCKETS = {"/ws"}
+"""Routes that are no request and answer; they have tests of their own."""
+
+DESCRIPTIONS = "/openapi"
+"""Below here the API describes itself: the same for everybody, and for nobody without credentials."""

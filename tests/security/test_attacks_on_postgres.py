@@ -1,0 +1,61 @@
+"""The same attacks on PostgreSQL, where the server is a role that no policy lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.security.routes import ATTACKS
+from tests.security.world import SECRET, world
+from tests.support.shared_postgres import PostgresDatabase
+
+pytestmark = [pytest.mark.postgres, pytest.mark.promise("F-10")]
+MAKES_A_THREAD = ("POST", "/threads/{id:str}/turns")
+"""In another tenant it makes a thread of the victim's id, so it comes last."""
+
+
+@pytest.fixture
+def url(postgres_database: PostgresDatabase) -> Iterator[str]:
+    """The address of a database for the server's role."""
+    name = f"server_{uuid4().hex}"
+    with psycopg.connect(postgres_database.url, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE holdfast_app").format(sql.Identifier(name)))
+    yield postgres_database.url_for(name)
+    with psycopg.connect(postgres_database.url, autocommit=True) as admin:
+        admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+async def test_no_route_gives_anything_to_another_tenant_or_user(url: str) -> None:
+    async with world(url) as server:
+        victim = await server.victim()
+        before = await server.belongings(victim)
+        heard = {
+            (who, *route): await server.as_(who, attack.ask(victim))
+            for route, attack in sorted(ATTACKS.items(), key=lambda each: each[0] == MAKES_A_THREAD)
+            for who in ("eve", "bob")
+        }
+        after = await server.belongings(victim)
+
+    wrong = {
+        route: answer.status_code
+        for route, answer in heard.items()
+        if answer.status_code not in ATTACKS[route[1], route[2]].others[route[0]]
+    }
+    assert wrong == {}
+    assert [route for route, answer in heard.items() if SECRET in answer.text] == []
+    assert after == before
+
+
+@pytest.mark.parametrize("who", ["alice", "bob"])
+async def test_everything_works_for_the_owner_alone(url: str, who: str) -> None:
+    reads = {route: attack for route, attack in ATTACKS.items() if route[0] == "GET"}
+    async with world(url) as server:
+        victim = await server.victim()
+        heard = {route: await server.as_(who, attack.ask(victim)) for route, attack in reads.items()}
+    told = [route for route, answer in heard.items() if SECRET in answer.text]
+
+    assert bool(told) == (who == "alice")

@@ -1,0 +1,262 @@
+"""A server with two tenants and three people: alice, who has something to lose, and two who want it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import msgspec
+
+import holdfast as hf
+from holdfast.core.values import Job
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.runtime.memory.values import Candidate
+from holdfast.runtime.models import Part, Reply, Request, ToolCall, Usage
+from holdfast.runtime.tools import tool
+from holdfast.server.app import API, create_app
+from holdfast.server.identity.choosing import authentication
+from holdfast.server.identity.entries import Membership, Tenant
+from holdfast.server.identity.keeping import Directory
+from holdfast.server.identity.keys import new_key, revoke
+from holdfast.server.identity.settings import AuthSettings
+from holdfast.server.settings import ServerSettings
+from tests.support.issuer import Issuer, issuing
+
+SECRET = "harbour-lantern-7391"
+"""What only alice may ever read."""
+
+ACME, GLOBEX = "tid-acme", "tid-globex"
+HERE = f"http://server{API}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A request that is yet to be sent by somebody."""
+
+    method: str
+    path: str
+    json: Any = None
+    content: bytes | None = None
+    params: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Victim:
+    """What alice has: each case gets its own, so that nothing an attack does can hide in another."""
+
+    thread: str
+    run: str
+    waiting_run: str
+    fact: str
+    job: str
+    archive: bytes
+    user: str
+    number: int
+
+
+class Noting:
+    """A model that notes what it hears, and asks to send a letter when it hears of one."""
+
+    name = "noting"
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """One reply."""
+        last = request.messages[-1]
+        if last.role == "user" and "letter" in last.text:
+            yield Reply(calls=(ToolCall(id="c1", name="letter", arguments={"text": SECRET}),))
+        else:
+            yield Reply(text=f"Noted: {last.text}")
+
+    async def fill(self, request: Request, kind: type[Any]) -> tuple[Any, Usage]:
+        """Nothing is ever asked of it in this way."""
+        raise NotImplementedError
+
+
+@tool(approval=True)
+async def letter(text: str) -> str:
+    """Send a letter."""
+    return f"sent {text}"
+
+
+class World:
+    """A running application, and whoever talks to it."""
+
+    def __init__(self, app: Any, db: hf.Database, issuer: Issuer, revoked: str) -> None:
+        self.app = app
+        self.issuer = issuer
+        self.revoked = revoked
+        self._db = db
+        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=HERE, timeout=20)
+        self._numbers = itertools.count()
+        self._users: dict[str, str] = {}
+        now = time.time()
+        self.tokens = {
+            "alice": issuer.token(tid=ACME, oid="alice"),
+            "bob": issuer.token(tid=ACME, oid="bob"),
+            "eve": issuer.token(tid=GLOBEX, oid="eve"),
+        }
+        self.bad = {
+            "no token": None,
+            "an expired token": issuer.token(tid=ACME, oid="alice", exp=now - 3600),
+            "a token for somebody else": issuer.token(tid=ACME, oid="alice", aud="api://other"),
+            "an unsigned token": issuer.forged(alg="none", tid=ACME, oid="alice"),
+            "a token signed with the public key": issuer.forged(alg="HS256", tid=ACME, oid="alice"),
+            "a revoked key": revoked,
+        }
+
+    async def send(self, ask: Ask, token: str | None) -> httpx.Response:
+        """Send a request with a bearer token, or with none."""
+        headers = dict(ask.headers)
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        return await self._client.request(
+            ask.method,
+            HERE + ask.path,
+            json=ask.json,
+            content=ask.content,
+            params=dict(ask.params),
+            headers=headers,
+        )
+
+    async def as_(self, who: str, ask: Ask) -> httpx.Response:
+        """Send a request as one of the three."""
+        return await self.send(ask, self.tokens[who])
+
+    async def victim(self) -> Victim:
+        """Something of everything, all of it alice's and all of it holding the secret."""
+        number = next(self._numbers)
+        thread = f"diary-{number}"
+        user = await self.user("alice")
+        await self._must("alice", Ask(method="POST", path="/threads", json={"id": thread, "title": SECRET}))
+        turn = await self._must("alice", _turn(thread, f"Keep {SECRET}"))
+        await self._must("alice", _turn(thread, "And this"))
+        waiting = await self._must("alice", _turn(f"{thread}-w", f"A letter with {SECRET}"))
+        archive = await self._carried_off(f"{thread}-a")
+        mine = self._db.scope(tenant=ACME, user=user)
+        known = Candidate(
+            predicate="LIKES", object=f"{SECRET} {number}", quote=SECRET, plain=True, confidence=0.9
+        )
+        await Memory(mine, user).learn([known])
+        facts = (await Memory(mine, user).page()).facts
+        await mine.jobs.enqueue(Job(id=f"job-{number}", kind="of a test", body=SECRET, limit=1))
+        return Victim(
+            thread=thread,
+            run=turn.json()["run"],
+            waiting_run=waiting.json()["run"],
+            fact=facts[0].id,
+            job=f"job-{number}",
+            archive=archive,
+            user=user,
+            number=number,
+        )
+
+    async def _carried_off(self, thread: str) -> bytes:
+        """An archive of a thread of alice's that is deleted since."""
+        await self._must("alice", _turn(thread, f"Carry {SECRET}"))
+        archive = await self._must("alice", Ask(method="POST", path=f"/sessions/{thread}/export"))
+        await self._must("alice", Ask(method="DELETE", path=f"/sessions/{thread}"))
+        return archive.content
+
+    async def user(self, who: str) -> str:
+        """The internal id of one of the three."""
+        if who not in self._users:
+            answer = await self._must(who, Ask(method="GET", path="/sessions/state"))
+            self._users[who] = str(answer.json()["user"])
+        return self._users[who]
+
+    async def belongings(self, victim: Victim) -> bytes:
+        """All that alice has, to be compared before and after an attack."""
+        mine = self._db.scope(tenant=ACME, user=victim.user)
+        page = await mine.threads(limit=1000)
+        found = [
+            await self.heads(victim),
+            await Memory(mine, victim.user).export(),
+            await mine.jobs.list(limit=1000),
+            sorted(each.id for each in page.threads),
+        ]
+        return msgspec.json.encode(found)
+
+    async def heads(self, victim: Victim) -> list[tuple[int, str, str | None]]:
+        """Where the threads of one victim stand."""
+        mine = self._db.scope(tenant=ACME, user=victim.user)
+        heads = [await mine.thread(thread).head() for thread in (victim.thread, f"{victim.thread}-w")]
+        return [(head.version, head.hash.hex(), head.owner) for head in heads]
+
+    async def _must(self, who: str, ask: Ask) -> httpx.Response:
+        answer = await self.as_(who, ask)
+        assert answer.status_code < 300, (ask, answer.status_code, answer.text)
+        return answer
+
+
+def _turn(thread: str, message: str) -> Ask:
+    return Ask(method="POST", path=f"/threads/{thread}/turns", json={"message": message})
+
+
+@asynccontextmanager
+async def world(url: str) -> AsyncIterator[World]:
+    """A server on a store, running until the block ends."""
+    async with issuing() as issuer, hf.open(url) as db:
+        directory = Directory(db)
+        for id in (ACME, GLOBEX):
+            await directory.add(Tenant(id=id, external=id))
+        key, revoked = await new_key(directory, tenant=ACME)
+        await revoke(directory, key.id)
+        told = issuer.settings(tenants=frozenset({ACME, GLOBEX}))
+        app = create_app(
+            ServerSettings(secret="s" * 64, requests=1_000_000, turns=1_000, sweep_seconds=3600),
+            db=db,
+            authenticate=authentication(AuthSettings(mode="oidc", issuer=told), directory),
+            make_runtime=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter]),
+        )
+        async with running(app):
+            made = World(app, db, issuer, revoked)
+            for who in made.tokens:
+                await made.user(who)
+            await directory.put(
+                Membership(
+                    tenant=ACME, workspace="default", user=await made.user("alice"), roles=("admin", "member")
+                )
+            )
+            made.tokens |= await _keys(directory, await made.user("alice"))
+            yield made
+
+
+async def _keys(directory: Directory, alice: str) -> dict[str, str]:
+    """API keys, by whose they are: two of alice's that reach less far than she, and one of all globex."""
+    told: dict[str, dict[str, Any]] = {
+        "alice reading": {"tenant": ACME, "user": alice, "scopes": ("read", "admin")},
+        "alice working": {"tenant": ACME, "user": alice, "scopes": ("read", "write")},
+        "globex": {"tenant": GLOBEX, "scopes": ("read", "write", "admin")},
+    }
+    return {who: (await new_key(directory, **about))[1] for who, about in told.items()}
+
+
+@asynccontextmanager
+async def running(app: Any) -> AsyncIterator[None]:
+    """The application's life in one task of its own, since a fixture may begin and end in two."""
+    ready, stop = asyncio.Event(), asyncio.Event()
+
+    async def live() -> None:
+        async with app.lifespan():
+            ready.set()
+            await stop.wait()
+
+    task = asyncio.create_task(live())
+    waiting = asyncio.create_task(ready.wait())
+    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if task.done():
+        await task
+    try:
+        yield
+    finally:
+        stop.set()
+        await task

@@ -1,0 +1,101 @@
+"""A server on each store, asked by our own client; every test is a tenant of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from litestar import Litestar
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.runtime.models import Model
+from holdfast.server.app import create_app
+from holdfast.server.identity.values import Authenticate
+from holdfast.server.offline import OfflineModel
+from holdfast.server.runtimes import MakeRuntime
+from holdfast.server.settings import ServerSettings
+from tests.support.tenants import db, postgres_url, tenant
+
+__all__ = ["db", "postgres_url", "tenant"]
+
+
+class Users:
+    """Clients of one server, one for each user."""
+
+    def __init__(self, app: Litestar, http: httpx.AsyncClient, tenant: str) -> None:
+        self.app = app
+        self.http = http
+        self.tenant = tenant
+
+    def __call__(self, user: str = "alice", *, tenant: str | None = None) -> AsyncClient:
+        """The client of a user."""
+        return AsyncClient("http://127.0.0.1", headers=self.headers(user, tenant), http=self.http)
+
+    def headers(self, user: str = "alice", tenant: str | None = None) -> dict[str, str]:
+        """What a request of a user says."""
+        return {"X-Holdfast-User": user, "X-Holdfast-Tenant": tenant or self.tenant}
+
+
+@asynccontextmanager
+async def served(
+    db: hf.Database,
+    *,
+    model: Model | None = None,
+    make_runtime: MakeRuntime | None = None,
+    settings: ServerSettings | None = None,
+    authenticate: Authenticate | None = None,
+) -> AsyncIterator[Users]:
+    """A server over a database, and its users."""
+    app = create_app(
+        settings, db=db, model=model or OfflineModel(), make_runtime=make_runtime, authenticate=authenticate
+    )
+    transport = httpx.ASGITransport(app)
+    async with living(app), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+        yield Users(app, http, db.tenant)
+
+
+@asynccontextmanager
+async def in_memory(
+    *, model: Model | None = None, settings: ServerSettings | None = None
+) -> AsyncIterator[Users]:
+    """A server for what does not depend on the store."""
+    async with hf.open("memory://") as db, served(db, model=model, settings=settings) as found:
+        yield found
+
+
+@asynccontextmanager
+async def living(app: Litestar) -> AsyncIterator[None]:
+    """Let an application live in a task of its own, since a fixture begins and ends in two."""
+    started, over = asyncio.Event(), asyncio.Event()
+
+    async def life() -> None:
+        async with app.lifespan():
+            started.set()
+            await over.wait()
+
+    task = asyncio.create_task(life())
+    waiting = asyncio.create_task(started.wait())
+    await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+    try:
+        yield
+    finally:
+        waiting.cancel()
+        over.set()
+        await task
+
+
+@pytest.fixture
+async def users(db: hf.Database) -> AsyncIterator[Users]:
+    """The users of a server with the offline model."""
+    async with served(db) as found:
+        yield found
+
+
+@pytest.fixture
+async def alice(users: Users) -> AsyncClient:
+    """One of them."""
+    return users("alice")

@@ -1,0 +1,67 @@
+"""Development mode: whoever is on this machine, and no page that some site shows there."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.errors import Forbidden, InvalidId, Unauthenticated
+from holdfast.server.identity.dev import DevAuthentication, is_loopback
+
+HERE = {"host": "127.0.0.1:8100"}
+enter = DevAuthentication()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8100", "localhost", "[::1]:8100", "127.8.8.8", "a.localhost:1"])
+async def test_whoever_is_on_this_machine_is_let_in(host: str) -> None:
+    found = await enter({"host": host})
+
+    assert (found.tenant, found.user, found.workspace) == ("default", "local", "default")
+
+
+async def test_a_request_may_name_another_user_and_tenant() -> None:
+    found = await enter({**HERE, "x-holdfast-user": "alice", "x-holdfast-tenant": "acme"})
+
+    assert (found.tenant, found.user) == ("acme", "alice")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"host": "holdfast.example"},
+        {"host": "127.0.0.1.example"},
+        {"host": "localhost.example"},
+        {"host": "192.168.0.7"},
+        {"host": "0.0.0.0"},
+        {"host": "["},
+        {**HERE, "origin": "https://site.example"},
+        {**HERE, "origin": "null"},
+        {**HERE, "origin": "http://["},
+        {**HERE, "x-forwarded-for": "10.0.0.1"},
+        {**HERE, "forwarded": "for=10.0.0.1"},
+        {**HERE, "authorization": "Bearer something"},
+        {**HERE, "x-api-key": "something"},
+    ],
+)
+@pytest.mark.promise("F-09")
+async def test_whoever_may_be_elsewhere_is_refused(headers: dict[str, str]) -> None:
+    with pytest.raises(Unauthenticated):
+        await enter(headers)
+
+
+async def test_a_page_of_this_machine_may_ask() -> None:
+    found = await enter({**HERE, "origin": "http://localhost:8100"})
+
+    assert found.user == "local"
+
+
+async def test_a_name_that_cannot_be_one_is_refused() -> None:
+    with pytest.raises(InvalidId):
+        await enter({**HERE, "x-holdfast-user": ""})
+    with pytest.raises(Forbidden, match="own"):
+        await enter({**HERE, "x-holdfast-tenant": "$server"})
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "example", "10.0.0.1", None])
+def test_an_address_that_others_reach_is_not_loopback(host: str | None) -> None:
+    assert not is_loopback(host)

@@ -1,0 +1,214 @@
+"""The keys of an issuer: fetched once, again when they rotate, and kept when the issuer is not well."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import pytest
+from jwt.algorithms import RSAAlgorithm
+
+from holdfast.core.errors import IssuerUnavailable
+from holdfast.server.identity import issuer as issuers
+from holdfast.server.identity.issuer import FRESH_S, PAUSE_S, USABLE_S, IssuerKeys, keys_of
+from tests.support.issuer import Issuer, issuing, rsa_key
+
+
+class Seconds:
+    """A clock in seconds that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def keys(issuer: Issuer, time: Seconds) -> IssuerKeys:
+    return IssuerKeys(f"{issuer.url}/keys", time)
+
+
+async def test_keys_are_fetched_once(issuer: Issuer, keys: IssuerKeys) -> None:
+    found = [await keys.key("first") for _ in range(5)]
+
+    assert all(found)
+    assert issuer.asked == 1
+
+
+@pytest.mark.promise("F-09")
+async def test_a_new_key_is_found_when_it_is_first_used(
+    issuer: Issuer, keys: IssuerKeys, time: Seconds
+) -> None:
+    await keys.key("first")
+    issuer.rotate("second")
+    time.now += PAUSE_S
+    second = await keys.key("second")
+
+    assert second is not None
+    assert second.public_numbers() == rsa_key(2).public_key().public_numbers()
+    assert await keys.key("first") is None
+
+
+async def test_unknown_keys_make_nobody_ask_more_than_every_ten_seconds(
+    issuer: Issuer, keys: IssuerKeys, time: Seconds
+) -> None:
+    for number in range(100):
+        time.now += 0.5
+        await keys.key(f"made up {number}")
+
+    assert issuer.asked == 5
+
+
+async def test_a_hundred_first_requests_at_once_ask_once(issuer: Issuer, keys: IssuerKeys) -> None:
+    found = await asyncio.gather(*(keys.key("first") for _ in range(100)))
+
+    assert all(found)
+    assert issuer.asked == 1
+
+
+async def test_old_keys_are_looked_up_again(issuer: Issuer, keys: IssuerKeys, time: Seconds) -> None:
+    await keys.key("first")
+    issuer.rotate("second")
+    time.now += FRESH_S + 1
+
+    assert await keys.key("first") is None
+    assert issuer.asked == 2
+
+
+async def test_known_keys_hold_for_a_day_while_the_issuer_is_ill(
+    issuer: Issuer, keys: IssuerKeys, time: Seconds
+) -> None:
+    await keys.key("first")
+    issuer.status = 500
+    time.now += USABLE_S - 1
+    held = await keys.key("first")
+    time.now += 2
+
+    assert held is not None
+    with pytest.raises(IssuerUnavailable, match="500"):
+        await keys.key("first")
+
+
+async def test_an_issuer_that_is_well_again_is_asked_again(
+    issuer: Issuer, keys: IssuerKeys, time: Seconds
+) -> None:
+    issuer.status = 503
+    with pytest.raises(IssuerUnavailable):
+        await keys.key("first")
+    issuer.status = 200
+    with pytest.raises(IssuerUnavailable):
+        await keys.key("first")
+    time.now += PAUSE_S
+
+    assert await keys.key("first") is not None
+
+
+async def test_an_issuer_that_is_not_there_is_named() -> None:
+    async with issuing() as gone:
+        url = f"{gone.url}/keys"
+
+    with pytest.raises(IssuerUnavailable) as caught:
+        await IssuerKeys(url).key("first")
+    assert caught.value.issuer == url
+
+
+async def test_a_slow_issuer_holds_up_nobody_whose_key_is_known(
+    issuer: Issuer, keys: IssuerKeys, time: Seconds
+) -> None:
+    await keys.key("first")
+    issuer.wait = asyncio.Event()
+    issuer.heard.clear()
+    time.now += FRESH_S + 1
+    slow = asyncio.create_task(keys.key("second"))
+    await issuer.heard.wait()
+    known = await asyncio.wait_for(keys.key("first"), 1)
+    issuer.wait.set()
+    await slow
+
+    assert known is not None
+
+
+async def test_a_slow_issuer_is_given_up_on(
+    issuer: Issuer, keys: IssuerKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issuers, "TIMEOUT_S", 0.05)
+    issuer.wait = asyncio.Event()
+
+    with pytest.raises(IssuerUnavailable):
+        await keys.key("first")
+
+
+def entry(**fields: Any) -> dict[str, Any]:
+    """A key as it is published."""
+    told = {**json.loads(RSAAlgorithm.to_jwk(rsa_key(1).public_key())), "kid": "k", "use": "sig"}
+    return {name: value for name, value in (told | fields).items() if value is not None}
+
+
+WEAK = json.loads(RSAAlgorithm.to_jwk(rsa_key(1, 1024).public_key()))
+UNUSABLE: dict[str, dict[str, Any]] = {
+    "for encryption": {"use": "enc"},
+    "of another algorithm": {"alg": "RS512"},
+    "of another kind": {"kty": "oct", "k": base64.b64encode(b"secret").decode()},
+    "without an id": {"kid": None},
+    "with a number as its id": {"kid": 7},
+    "without a modulus": {"n": None},
+    "with a broken modulus": {"n": "!"},
+    "with an even exponent": {"e": base64.urlsafe_b64encode(b"\x02").decode()},
+    "with a list in it": {"n": ["x"]},
+    "too short": {"n": WEAK["n"]},
+}
+
+
+@pytest.mark.parametrize("fields", UNUSABLE.values(), ids=UNUSABLE.keys())
+def test_a_key_is_passed_over_that_is(fields: dict[str, Any]) -> None:
+    found = keys_of(json.dumps({"keys": [entry(**fields), entry(kid="good"), "not a key"]}).encode())
+
+    assert list(found) == ["good"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"{}",
+        b'{"keys": []}',
+        b'{"keys": {}}',
+        b"\xff",
+        b"[" * 100_000,
+        b"x" * 2_000_000,
+    ],
+    ids=["empty", "a page", "a list", "no keys", "empty keys", "keys by name", "no text", "deep", "giant"],
+)
+async def test_what_is_not_a_set_of_keys_is_refused(issuer: Issuer, keys: IssuerKeys, answer: bytes) -> None:
+    issuer.answer = answer
+
+    with pytest.raises(IssuerUnavailable, match="cannot be used"):
+        await keys.key("first")
+
+
+async def test_a_malformed_answer_does_not_replace_good_keys(
+    issuer: Issuer, keys: IssuerKeys, time: Seconds
+) -> None:
+    await keys.key("first")
+    issuer.answer = b'{"keys": []}'
+    time.now += FRESH_S + 1
+
+    assert await keys.key("first") is not None
+
+
+async def test_a_redirect_is_not_followed(issuer: Issuer, keys: IssuerKeys) -> None:
+    issuer.status = 302
+
+    with pytest.raises(IssuerUnavailable):
+        await keys.key("first")
+    assert issuer.asked == 1

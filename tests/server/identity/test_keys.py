@@ -1,0 +1,147 @@
+"""API keys: shown once, kept as a hash, and no longer good once revoked, expired or disabled."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.errors import Forbidden, InvalidArgument, RecordNotFound, Unauthenticated
+from holdfast.core.values import RecordQuery
+from holdfast.server.identity.entries import Key, Tenant, User
+from holdfast.server.identity.keeping import Directory
+from holdfast.server.identity.keys import HOUR_MS, KeyAuthentication, new_key, revoke
+from holdfast.testing import Clock
+
+
+@pytest.fixture
+def enter(directory: Directory) -> KeyAuthentication:
+    return KeyAuthentication(directory)
+
+
+@pytest.mark.parametrize("header", ["authorization", "x-api-key"])
+async def test_a_key_lets_its_user_in(
+    directory: Directory, acme: str, enter: KeyAuthentication, header: str
+) -> None:
+    _, text = await new_key(directory, tenant=acme, user="alice", scopes=("read",))
+    said = f"Bearer {text}" if header == "authorization" else text
+    found = await enter({header: said})
+
+    assert (found.tenant, found.user, sorted(found.scopes)) == (acme, "alice", ["read"])
+
+
+async def test_a_key_without_a_user_speaks_for_the_tenant(
+    directory: Directory, acme: str, enter: KeyAuthentication
+) -> None:
+    _, text = await new_key(directory, tenant=acme)
+    found = await enter({"x-api-key": text})
+
+    assert (found.tenant, found.user, found.roles) == (acme, None, frozenset())
+
+
+async def test_a_key_is_random_and_only_its_hash_is_kept(directory: Directory, acme: str) -> None:
+    one, first = await new_key(directory, tenant=acme)
+    _, second = await new_key(directory, tenant=acme)
+    secret = first.removeprefix(f"hf_{one.id}_")
+    kept = str(await directory.db.records.find(RecordQuery(kind="key", tags=(f"tenant {acme}",))))
+
+    assert first != second
+    assert len(secret) == 43
+    assert secret not in kept
+
+
+async def test_a_revoked_key_is_refused_at_once(
+    directory: Directory, acme: str, enter: KeyAuthentication, clock: Clock
+) -> None:
+    key, text = await new_key(directory, tenant=acme)
+    await enter({"x-api-key": text})
+    gone = await revoke(directory, key.id)
+    clock.advance(5)
+
+    assert await revoke(directory, key.id) == gone
+    with pytest.raises(Unauthenticated, match="revoked"):
+        await enter({"x-api-key": text})
+
+
+async def test_a_key_is_refused_once_it_has_expired(
+    directory: Directory, acme: str, enter: KeyAuthentication, clock: Clock
+) -> None:
+    _, text = await new_key(directory, tenant=acme, lasts_ms=1000)
+    clock.advance(999)
+    await enter({"x-api-key": text})
+    clock.advance(1)
+
+    with pytest.raises(Unauthenticated, match="expired"):
+        await enter({"x-api-key": text})
+
+
+async def test_a_key_of_somebody_disabled_is_refused(
+    directory: Directory, acme: str, enter: KeyAuthentication
+) -> None:
+    _, of_alice = await new_key(directory, tenant=acme, user="alice")
+    _, of_acme = await new_key(directory, tenant=acme)
+    await directory.change(await directory.get(User, acme, "alice"), enabled=False)
+
+    with pytest.raises(Forbidden, match="disabled"):
+        await enter({"x-api-key": of_alice})
+    await enter({"x-api-key": of_acme})
+    await directory.change(await directory.get(Tenant, acme), enabled=False)
+    with pytest.raises(Forbidden, match="disabled"):
+        await enter({"x-api-key": of_acme})
+
+
+async def test_a_key_with_another_secret_or_public_part_is_not_known(
+    directory: Directory, acme: str, enter: KeyAuthentication
+) -> None:
+    key, text = await new_key(directory, tenant=acme)
+    other, _ = await new_key(directory, tenant=acme)
+    secret = text.removeprefix(f"hf_{key.id}_")
+    wrong = [
+        f"hf_{other.id}_{secret}",
+        f"hf_{key.id}_{secret[:-1]}",
+        f"hf_{key.id}_{secret}x",
+        f"hf_{key.id}_",
+        f"hf_{key.id}",
+        f"hf_{key.id.upper()}_{secret}",
+        f"hf_{'0' * 16}_{secret}",
+        f"hf_{key.id}_{key.hash}",
+        f"hf_../{key.id}_{secret}",
+        "hf_",
+        "hf_\xff\xfe_é",
+    ]
+    for text in wrong:
+        with pytest.raises(Unauthenticated, match="not known"):
+            await enter({"x-api-key": text})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"authorization": "Basic hf_x"}, {"authorization": "Bearer"}, {"x-api-key": ""}, {"cookie": "hf_x"}],
+)
+async def test_without_a_key_nobody_is_let_in(enter: KeyAuthentication, headers: dict[str, str]) -> None:
+    with pytest.raises(Unauthenticated, match="Send an API key"):
+        await enter(headers)
+
+
+async def test_when_a_key_was_used_is_noted_once_an_hour(
+    directory: Directory, acme: str, enter: KeyAuthentication, clock: Clock
+) -> None:
+    key, text = await new_key(directory, tenant=acme)
+    revisions = []
+    for ms in (0, 1000, HOUR_MS):
+        clock.advance(ms)
+        await enter({"x-api-key": text})
+        revisions.append((await directory.db.records.get("key", key.id)).revision)
+    used = (await directory.get(Key, key.id)).used
+
+    assert revisions == [2, 2, 3]
+    assert used == clock() // HOUR_MS * HOUR_MS
+
+
+async def test_a_key_that_makes_no_sense_is_not_made(directory: Directory, acme: str) -> None:
+    with pytest.raises(InvalidArgument, match="'everything' is no scope"):
+        await new_key(directory, tenant=acme, scopes=("everything",))
+    with pytest.raises(InvalidArgument, match="At least one scope"):
+        await new_key(directory, tenant=acme, scopes=())
+    with pytest.raises(InvalidArgument, match="last"):
+        await new_key(directory, tenant=acme, lasts_ms=0)
+    with pytest.raises(RecordNotFound):
+        await new_key(directory, tenant=acme, user="nobody")

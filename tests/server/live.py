@@ -1,0 +1,30 @@
+"""A server on a real port of this machine, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+from litestar import Litestar
+
+
+@asynccontextmanager
+async def listening(app: Litestar) -> AsyncIterator[str]:
+    """Serve an application; the address it is at."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server.serve([listener]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+        assert not task.done(), "the server did not start"
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+        listener.close()

@@ -1,0 +1,53 @@
+"""A server in a process of its own, whose model speaks slowly; it tells its port on standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
+
+import uvicorn
+
+import holdfast as hf
+from holdfast.runtime.models import Part, Reply, Request, Text
+from holdfast.server.app import create_app
+from holdfast.server.settings import ServerSettings
+
+WORDS = [f"word{number} " for number in range(12)]
+
+
+class SlowModel:
+    """Says its words one by one, with a pause between them."""
+
+    name = "slow"
+
+    def __init__(self, pause: float) -> None:
+        self._pause = pause
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """The words."""
+        for word in WORDS:
+            await asyncio.sleep(self._pause)
+            yield Text(word)
+        yield Reply(text="".join(WORDS))
+
+    async def fill(self, request: Request, kind: type[object]) -> object:
+        """Nothing."""
+        raise NotImplementedError
+
+
+def main(url: str, pause: str) -> None:
+    """Serve until killed."""
+    model = SlowModel(float(pause))
+    settings = ServerSettings(url=url, secret="the same for every process of this test", sweep_seconds=0.5)
+    app = create_app(settings, make_runtime=lambda db: hf.Runtime(db, model=model, lease_seconds=3.0))  # type: ignore[arg-type]  # it fills no forms
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    sys.stdout.write(f"{listener.getsockname()[1]}\n")
+    sys.stdout.flush()
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).run([listener])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,129 @@
+"""The blocking client, and what either client makes of a server that fails."""
+
+from __future__ import annotations
+
+import inspect
+import socket
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from holdfast.client import AsyncClient, Client, calls
+from holdfast.client.events import Reader
+from holdfast.client.values import Told
+from holdfast.core.errors import OutcomeUnknown, StoreUnavailable, ThreadNotFound
+
+EVENT = 'id: 1.0\nevent: message\ndata: {"n":1}\n\n'
+END = "event: end\ndata: {}\n\n"
+
+
+def answering(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.Request]]:
+    """A client whose server gives just these answers, and what it was asked."""
+    left, asked = list(answers), []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        said = left.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    return Client("http://server.test", http=httpx.Client(transport=httpx.MockTransport(answer))), asked
+
+
+def public(kind: type) -> set[str]:
+    """What one can do with a client."""
+    return {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
+
+
+def test_both_clients_can_do_the_same() -> None:
+    assert public(AsyncClient) == public(Client)
+
+
+def test_every_call_is_a_method_of_both() -> None:
+    made = {
+        name
+        for name, value in vars(calls).items()
+        if inspect.isfunction(value) and value.__module__ == calls.__name__ and not name.startswith("_")
+    }
+
+    assert made - public(Client) == set()
+
+
+def test_nothing_listens_there() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with Client(f"http://127.0.0.1:{taken.getsockname()[1]}") as client, pytest.raises(StoreUnavailable):
+            client.threads()
+
+
+def test_a_change_whose_answer_was_lost_may_have_been_made() -> None:
+    client, _ = answering(httpx.ReadError("cut"), httpx.ReadError("cut"))
+
+    with pytest.raises(OutcomeUnknown):
+        client.create_thread("t")
+    with pytest.raises(StoreUnavailable):
+        client.thread("t")
+
+
+def test_a_key_goes_into_its_header() -> None:
+    client, asked = answering(httpx.Response(404, content=b"{}"))
+    with pytest.raises(StoreUnavailable):
+        client.run_turn("a/b", "hi", key="k")
+
+    assert asked[0].headers["idempotency-key"] == "k"
+    assert asked[0].url.raw_path == b"/api/v1/threads/a%2Fb/turns"
+
+
+@pytest.mark.promise("B-09")
+def test_a_lost_stream_is_taken_up_behind_its_last_event_with_the_same_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("holdfast.client.clients.PAUSE", 0.0)
+    client, asked = answering(
+        httpx.Response(200, text=EVENT),
+        httpx.ConnectError("gone"),
+        httpx.Response(200, text=EVENT.replace("1.0", "2.0") + END),
+    )
+    events = list(client.stream_turn("t", "hi"))
+
+    assert [event.id for event in events] == ["1.0", "2.0"]
+    assert [request.headers.get("last-event-id") for request in asked] == [None, "1.0", "1.0"]
+    assert len({request.headers["idempotency-key"] for request in asked}) == 1
+
+
+def test_a_stream_that_is_lost_again_and_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.client.clients.PAUSE", 0.0)
+    client, asked = answering(*(httpx.ConnectError("gone") for _ in range(20)))
+
+    with pytest.raises(StoreUnavailable):
+        list(client.follow("t"))
+    assert len(asked) == 5
+
+
+def test_a_stream_that_ends_with_a_problem_raises_it() -> None:
+    problem = (
+        '{"type":"urn:x","title":"Not Found","status":404,"detail":"no","code":"thread_not_found",'
+        '"facts":{"thread":"t"}}'
+    )
+    client, _ = answering(httpx.Response(200, text=f"{EVENT}event: problem\ndata: {problem}\n\n"))
+    stream = client.stream_turn("t", "hi")
+    first = next(stream)
+
+    assert first == Told(type="message", data={"n": 1}, id="1.0")
+    with pytest.raises(ThreadNotFound):
+        next(stream)
+
+
+def test_a_reader_takes_signs_of_life_for_what_they_are() -> None:
+    reader = Reader()
+    lines: Callable[[str], Iterator[str]] = lambda text: iter(text.split("\n"))  # noqa: E731
+    events = [
+        event
+        for line in lines(f": still here\n\n{EVENT}: still here\n\n{END}")
+        for event in reader.take(line)
+    ]
+
+    assert [event.type for event in events] == ["message"]
+    assert reader.ended

@@ -1,0 +1,113 @@
+"""Memory, search and jobs over HTTP, on every store."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.core.errors import Forbidden, RecordNotFound
+from holdfast.core.values import Job
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.runtime.memory.values import Candidate
+from tests.server.conftest import Users
+
+
+@pytest.fixture
+async def known(db: hf.Database) -> str:
+    """The id of something that is known of alice."""
+    memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
+    await memory.learn([Candidate(category="context", predicate="LIVES_IN", object="Oslo", plain=True)])
+    (fact,) = (await memory.page()).facts
+    return fact.id
+
+
+@pytest.mark.promise("B-11")
+async def test_what_is_known_is_shown_to_its_user_alone(users: Users, known: str) -> None:
+    page = await users("alice").memory()
+
+    assert [(fact["id"], fact["object"]) for fact in page.facts] == [(known, "Oslo")]
+    assert (await users("bob").memory()).facts == []
+    assert (await users("alice", tenant=f"{users.tenant}-2").memory()).facts == []
+    with pytest.raises(Forbidden):
+        await users("bob").memory(user="alice")
+
+
+@pytest.mark.promise("B-11")
+async def test_what_is_known_is_corrected_and_the_correction_undone(alice: AsyncClient, known: str) -> None:
+    corrected = await alice.correct_memory(known, "Bergen")
+    after = await alice.memory()
+    await alice.undo_memory()
+
+    assert corrected["object"] == "Bergen"
+    assert [fact["object"] for fact in after.facts] == ["Bergen"]
+    assert [fact["object"] for fact in (await alice.memory()).facts] == ["Oslo"]
+
+
+@pytest.mark.promise("A-06")
+async def test_forgetting_takes_two_steps(alice: AsyncClient, known: str) -> None:
+    shown = await alice.forget_memory([known])
+    between = await alice.memory()
+    done = await alice.forget_memory([known], confirmed=True)
+
+    assert [target["id"] for target in shown.waiting] == [known]
+    assert (len(between.facts), between.pending is not None) == (1, True)
+    assert done.forgotten == [known]
+    assert (await alice.memory()).facts == []
+
+
+async def test_what_is_not_known_cannot_be_corrected(alice: AsyncClient) -> None:
+    with pytest.raises(RecordNotFound):
+        await alice.correct_memory("fact-0000", "Bergen")
+
+
+@pytest.mark.promise("A-05")
+async def test_recall_is_switched_off_and_on(alice: AsyncClient) -> None:
+    await alice.set_recall(on=False)
+    off = (await alice.memory()).recall
+    await alice.set_recall(on=True)
+
+    assert (off, (await alice.memory()).recall) == (False, True)
+
+
+@pytest.mark.promise("B-11")
+async def test_a_memory_is_carried_away_as_one_document(alice: AsyncClient, known: str) -> None:
+    document = await alice.export_memory()
+
+    assert document["owner"] == "alice"
+    assert [fact["id"] for fact in document["facts"]] == [known]
+
+
+@pytest.mark.promise("B-12")
+async def test_a_search_finds_one_s_own_words_only(users: Users) -> None:
+    await users("alice").run_turn("a", "the heron by the lake")
+    await users("bob").run_turn("b", "another heron")
+    found = (await users("alice").search("heron")).found
+
+    assert {each.thread for each in found} == {"a"}
+    assert (await users("carol").search("heron")).found == []
+
+
+@pytest.mark.promise("F-13")
+async def test_a_job_that_was_given_up_is_seen_and_tried_again(db: hf.Database, users: Users) -> None:
+    mine = db.scope(tenant=db.tenant, user="alice")
+    await mine.jobs.enqueue(Job(id="walk the dog", kind="walk", owner="alice", limit=1))
+    (job,) = await mine.jobs.claim(["walk"])
+    await mine.jobs.fail(job, "it rains")
+    (dead,) = (await users("alice").jobs(status="dead")).jobs
+    again = await users("alice").retry_job("walk the dog")
+
+    assert (dead.id, dead.problem, dead.attempts) == ("walk the dog", "it rains", 1)
+    assert (again.status, again.problem is None or again.attempts == 0) == ("waiting", True)
+    assert (await users("bob").jobs()).jobs == []
+    with pytest.raises(RecordNotFound):
+        await users("bob").retry_job("walk the dog")
+
+
+async def test_the_numbers_are_told_in_the_text_format(users: Users) -> None:
+    await users().run_turn("t", "hi")
+    answer = await users.http.get("/api/v1/metrics", headers=users.headers())
+
+    assert 'holdfast_turns_total{termination="natural"} 1.0' in answer.text
+    assert "holdfast_turn_seconds_bucket" in answer.text
+    assert answer.headers["content-type"].startswith("text/plain")

@@ -1,0 +1,128 @@
+"""Errors over the wire: each has its status, keeps its code and facts, and tells nothing of the store."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+import pytest
+from litestar import Litestar, get
+
+from holdfast.client.problems import error_from, error_of
+from holdfast.core import errors
+from holdfast.core.errors import HoldfastError, StorageError, StoreFailed, StoreUnavailable
+from holdfast.server.wire import GROUPS, STATUS, problem_of, status_of
+from tests.server.conftest import Users, in_memory
+
+
+def kinds() -> list[type[HoldfastError]]:
+    """Every error there is."""
+    return [
+        kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, HoldfastError)
+    ]
+
+
+def example(kind: type[HoldfastError]) -> HoldfastError:
+    """An error with some facts."""
+    hints = get_type_hints(kind)
+    return kind(**{field.name: _some(str(hints[field.name])) for field in fields(kind)})
+
+
+def _some(type: str) -> Any:
+    plain = {"int": 7, "str": "words", "float": 1.5, "bool": True}
+    for name, value in plain.items():
+        if type.startswith((f"<class '{name}'", name)):
+            return value
+    return {} if type.startswith("dict") else []
+
+
+@pytest.mark.promise("F-11")
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: str(kind.code))
+def test_every_error_has_a_status_that_somebody_chose(kind: type[HoldfastError]) -> None:
+    chosen = kind.code in STATUS or any(issubclass(kind, group) for group in GROUPS)
+
+    assert chosen
+    assert 400 <= status_of(kind) < 600
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("version_conflict", 409),
+        ("thread_not_found", 404),
+        ("record_not_found", 404),
+        ("too_large", 413),
+        ("invalid_id", 422),
+        ("rate_limited", 429),
+        ("unauthenticated", 401),
+        ("forbidden", 403),
+        ("store_unavailable", 503),
+        ("model_failed", 502),
+    ],
+)
+def test_the_statuses_that_clients_count_on(code: str, status: int) -> None:
+    (kind,) = [kind for kind in kinds() if kind.code == code]
+
+    assert status_of(kind) == status
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: str(kind.code))
+def test_an_error_comes_back_as_itself(kind: type[HoldfastError]) -> None:
+    error = example(kind)
+    back = error_from(problem_of(error))
+
+    assert type(back) is kind
+    if not issubclass(kind, StoreFailed):
+        assert (back.facts(), str(back)) == (error.facts(), str(error))
+
+
+def test_what_a_store_says_about_itself_stays_in_the_log() -> None:
+    error = StorageError(store="postgresql://app@db.internal", problem="no such host db.internal")
+
+    assert "db.internal" not in repr(problem_of(error))
+
+
+def test_an_answer_that_is_no_problem_of_ours_is_told_as_it_is() -> None:
+    found = error_of(502, b"<html>Bad gateway</html>")
+
+    assert isinstance(found, StoreUnavailable)
+    assert "502" in str(found)
+
+
+async def test_a_failure_nobody_foresaw_tells_nothing(users: Users, caplog: pytest.LogCaptureFixture) -> None:
+    @get("/broken", opt={"open to all": True})
+    async def broken() -> None:
+        raise RuntimeError("the password is hunter2")
+
+    app: Litestar = users.app
+    app.register(broken)
+    answer = await users.http.get("/broken")
+
+    assert (answer.status_code, answer.json()["code"]) == (500, "error")
+    assert "hunter2" not in answer.text
+    assert "hunter2" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nowhere", 404, "not_found"),
+        ("GET", "/api/v1/nowhere", 404, "not_found"),
+        ("PATCH", "/api/v1/threads", 405, "invalid_input"),
+        ("GET", "/api/v1/threads?limit=0", 422, "invalid_input"),
+        ("GET", "/api/v1/threads?limit=many", 422, "invalid_input"),
+        ("GET", "/api/v1/threads?cursor=made-up", 422, "invalid_argument"),
+        ("GET", "/api/v1/threads/t/diff", 422, "invalid_input"),
+        ("POST", "/api/v1/threads", 422, "invalid_input"),
+    ],
+)
+async def test_a_request_that_makes_no_sense_is_answered_in_one_shape(
+    method: str, path: str, status: int, code: str
+) -> None:
+    async with in_memory() as users:
+        answer = await users.http.request(method, path, headers=users.headers())
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert set(answer.json()) == {"type", "title", "status", "detail", "code", "facts"}

@@ -1,0 +1,118 @@
+"""Repeating a request with its key: the first answer comes again, and nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.core.errors import KeyReused, RequestPending, ThreadExists
+from holdfast.core.values import RecordQuery
+from holdfast.runtime.ending import FEEDBACK
+from holdfast.server import repeating
+from holdfast.server.identity.values import Identity
+from holdfast.server.repeating import Kept
+from tests.server.conftest import Users
+
+
+@pytest.mark.promise("B-02")
+async def test_the_first_answer_comes_again(users: Users) -> None:
+    headers = {**users.headers(), "Idempotency-Key": "k"}
+    first = await users.http.post("/api/v1/threads", json={"id": "t"}, headers=headers)
+    await users().append("t", patches=[["set", ["n"], 1]])
+    again = await users.http.post("/api/v1/threads", json={"id": "t"}, headers=headers)
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert (again.content, again.headers["etag"]) == (first.content, first.headers["etag"])
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.headers["content-type"] == first.headers["content-type"]
+
+
+@pytest.mark.promise("B-02")
+async def test_a_key_is_good_for_one_request(alice: AsyncClient) -> None:
+    await alice.create_thread("t", key="k")
+
+    with pytest.raises(KeyReused):
+        await alice.create_thread("other", key="k")
+    with pytest.raises(KeyReused):
+        await alice.fork("t", "other", key="k")
+
+
+async def test_a_key_is_one_user_s_own(users: Users) -> None:
+    await users("alice").create_thread("a", key="k")
+    made = await users("bob").create_thread("b", key="k")
+
+    assert made.owner == "bob"
+
+
+async def test_a_refusal_that_may_pass_is_not_kept(alice: AsyncClient) -> None:
+    await alice.create_thread("t")
+    with pytest.raises(ThreadExists):
+        await alice.create_thread("t", key="k")
+    await alice.delete_thread("t")
+
+    assert (await alice.create_thread("t", key="k")).version == 0
+
+
+async def test_of_many_at_once_one_is_done(alice: AsyncClient) -> None:
+    async def fork() -> str:
+        try:
+            return (await alice.fork("t", "f", key="k")).id
+        except RequestPending:
+            return "pending"
+
+    await alice.create_thread("t")
+    answers = await asyncio.gather(*(fork() for _ in range(8)))
+
+    assert set(answers) <= {"f", "pending"}
+    assert "f" in answers
+    assert (await alice.fork("t", "f", key="k")).id == "f"
+
+
+async def test_a_request_that_died_is_taken_up_when_its_time_is_over(
+    db: hf.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = Identity(tenant=db.tenant, user="alice", workspace="default")
+
+    def kept() -> Kept:
+        return Kept(db, identity, "k", "/threads", "the same body")
+
+    monkeypatch.setattr(repeating, "PENDING_MS", 0)
+    await kept().begin()
+    second = await kept().begin()
+    monkeypatch.setattr(repeating, "PENDING_MS", 60_000)
+    await kept().begin()
+
+    assert second is None
+    with pytest.raises(RequestPending):
+        await kept().begin()
+
+
+async def test_old_answers_are_forgotten(db: hf.Database, alice: AsyncClient) -> None:
+    await alice.create_thread("t", key="k")
+    now = time.time_ns() // 1_000_000
+    kept = await repeating.forget(db, before=now - 60_000)
+    dropped = await repeating.forget(db, before=now + 60_000)
+
+    assert (kept, dropped) == (0, 1)
+
+
+@pytest.mark.promise("B-02", "R-23")
+async def test_feedback_with_a_key_is_recorded_once_and_holds_no_text(
+    db: hf.Database, alice: AsyncClient
+) -> None:
+    await alice.run_turn("t", "hi")
+    first = await alice.feedback("t", "positive", key="k")
+    again = await alice.feedback("t", "positive", key="k")
+    (record,) = await db.records.find(RecordQuery(kind=FEEDBACK))
+
+    assert again == first
+    assert {name: record.body[name] for name in ("label", "source", "modality", "turns")} == {
+        "label": "positive",
+        "source": "http",
+        "modality": "text",
+        "turns": 1,
+    }

@@ -1,0 +1,88 @@
+"""The OpenAPI document is true: requests made from it, well and ill, never break the server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import Case
+from schemathesis.core.result import Ok
+
+from holdfast.client import AsyncClient
+from holdfast.server.app import create_app
+from holdfast.server.settings import ServerSettings
+from tests.architecture.source import ROOT
+from tests.server.live import listening
+
+schema = schemathesis.openapi.from_dict(create_app().openapi_schema.to_schema())
+found = [each.ok() for each in schema.get_all_operations() if isinstance(each, Ok)]
+OPERATIONS = {operation.label: operation for operation in found}
+ENDLESS = "GET /api/v1/threads/{id}/events"
+"""A stream that goes on until its client leaves."""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A server that lives in a thread of its own, with a thread to find."""
+    started, over, found = threading.Event(), asyncio.Event(), []
+    loop = asyncio.new_event_loop()
+
+    async def life() -> None:
+        async with listening(create_app(ServerSettings(requests=10**6))) as at:
+            async with AsyncClient(at) as client:
+                await client.run_turn("there", "hello")
+            found.append(at)
+            started.set()
+            await over.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(life()))
+    thread.start()
+    assert started.wait(30)
+    yield found[0]
+    loop.call_soon_threadsafe(over.set)
+    thread.join()
+    loop.close()
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - {ENDLESS}))
+def test_no_request_breaks_the_server(name: str, address: str) -> None:
+    @given(case=OPERATIONS[name].as_strategy())
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    def ask(case: Case[Any]) -> None:
+        if "id" in (case.path_parameters or {}) and len(str(case.path_parameters["id"])) % 2:
+            case.path_parameters["id"] = "there"
+        answer = case.call(base_url=address)
+
+        assert answer.status_code < 500, answer.text
+        if answer.status_code >= 400:
+            assert answer.headers["content-type"] == ["application/problem+json"]
+
+    ask()
+
+
+def test_every_route_has_a_name_and_says_what_it_does() -> None:
+    document = create_app().openapi_schema.to_schema()
+    silent = [
+        f"{method} {path}"
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if not operation.get("operationId") or not operation.get("description")
+    ]
+
+    assert silent == []
+
+
+def test_the_reference_names_every_route() -> None:
+    said = (ROOT / "docs/reference/http.md").read_text(encoding="utf-8")
+    routes = [
+        f"{method.upper()} {path.removeprefix('/api/v1')}"
+        for path, methods in create_app().openapi_schema.to_schema()["paths"].items()
+        for method in methods
+    ]
+
+    assert [route for route in routes if f"`{route}`" not in said] == []

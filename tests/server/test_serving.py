@@ -1,0 +1,115 @@
+"""The command that serves, as a process of its own: it starts, says so, shares its store, and stops well."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.client import AsyncClient, Client
+from holdfast.client.values import Told
+from holdfast.core.errors import InvalidArgument
+from holdfast.server.serving import check_workers
+from holdfast.server.settings import ServerSettings
+from tests.server.test_streams import up
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@contextmanager
+def command(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A run of ``holdfast serve``."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "holdfast.cli", "serve", *arguments],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.terminate()
+        child.communicate(timeout=30)
+
+
+async def test_it_says_where_it_serves_and_stops_when_told(tmp_path: Path) -> None:
+    port = free_port()
+    with command("--db", f"sqlite:///{tmp_path}/a.db", "--port", str(port)) as child:
+        await up(f"http://127.0.0.1:{port}")
+        async with AsyncClient(f"http://127.0.0.1:{port}") as client:
+            done = await client.run_turn("t", "hello")
+            follow = asyncio.create_task(_first(client))
+            await asyncio.sleep(0.2)
+            child.send_signal(signal.SIGTERM)
+            said = await asyncio.to_thread(child.communicate, timeout=15)
+            follow.cancel()
+            await asyncio.gather(follow, return_exceptions=True)
+
+    assert f"http://127.0.0.1:{port}" in said[1]
+    assert "a.db" in said[1]
+    assert "offline" in said[1]
+    assert done.termination == "natural"
+
+
+async def _first(client: AsyncClient) -> Told:
+    """The first event of a stream that has none, so that it is open until it is closed."""
+    return await anext(client.follow("t"))
+
+
+@pytest.mark.promise("F-08")
+def test_what_stands_against_a_start_is_said_and_it_does_not_start(tmp_path: Path) -> None:
+    arguments = ("--db", f"sqlite:///{tmp_path}/a.db", "--host", "0.0.0.0", "--json")
+    with command(*arguments, "--check", HOLDFAST_ENV="production") as checked:
+        told = json.loads(checked.communicate(timeout=60)[0])
+    with command(*arguments, HOLDFAST_ENV="production") as refused:
+        error = json.loads(refused.communicate(timeout=60)[1])["error"]
+
+    codes = {danger["code"] for danger in told["dangers"]}
+    assert {"dev_auth_in_production", "database_required", "secret_missing"} <= codes
+    assert (checked.returncode, refused.returncode) == (1, 1)
+    assert error["code"] == "unsafe_settings"
+
+
+@pytest.mark.slow
+async def test_workers_share_one_file(tmp_path: Path) -> None:
+    port = free_port()
+    with command("--db", f"sqlite:///{tmp_path}/a.db", "--port", str(port), "--workers", "2"):
+        await up(f"http://127.0.0.1:{port}")
+        address = f"http://127.0.0.1:{port}"
+        done = await asyncio.gather(*(asyncio.to_thread(_turns, address, name) for name in ("a", "b", "c")))
+        async with AsyncClient(address) as client:
+            first = await client.threads(limit=1)
+            pages = [await client.threads(limit=1, cursor=first.next) for _ in range(6)]
+
+    assert done == [5, 5, 5]
+    assert len({page.threads[0].id for page in pages}) == 1
+
+
+def _turns(address: str, thread: str) -> int:
+    """Five turns, each over a connection of its own."""
+    for number in range(5):
+        with Client(address) as client:
+            client.run_turn(thread, f"message {number}")
+    with Client(address) as client:
+        return len(client.turns(thread).turns)
+
+
+def test_workers_cannot_share_memory() -> None:
+    with pytest.raises(InvalidArgument):
+        check_workers(ServerSettings(url="memory://", workers=2))

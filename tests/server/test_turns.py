@@ -1,0 +1,267 @@
+"""Turns over HTTP, on every store: whole or told as they go, repeated, refused, decided."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.client.bodies import NewDecision
+from holdfast.client.values import Told
+from holdfast.core.errors import (
+    DecisionRefused,
+    InvalidArgument,
+    KeyReused,
+    ModelFailed,
+    RecordNotFound,
+    ThreadNotFound,
+    TurnBusy,
+    TurnSuspended,
+)
+from holdfast.runtime import Request, ToolContext
+from holdfast.server.runtimes import MakeRuntime
+from holdfast.testing import ScriptedModel
+from holdfast.testing.scripted import calls
+from tests.server.conftest import Users, in_memory, served
+
+
+async def heard(events: Any) -> list[Told]:
+    """All events of a stream."""
+    return [event async for event in events]
+
+
+def held(begun: asyncio.Event, hold: asyncio.Event) -> ScriptedModel:
+    """A model that says when it is asked, and then waits."""
+
+    def line(request: Request) -> list[str | asyncio.Event]:
+        begun.set()
+        return ["I ", hold, "see"]
+
+    return ScriptedModel(line)
+
+
+async def test_a_turn_is_answered_whole(alice: AsyncClient) -> None:
+    done = await alice.run_turn("t", "hello there")
+
+    assert (done.termination, done.version) == ("natural", 3)
+    assert "“hello there”" in done.text
+    assert done.usage.calls == 1
+
+
+@pytest.mark.promise("R-17")
+async def test_a_turn_without_a_thread_is_refused_and_none_is_made_up(users: Users) -> None:
+    answer = await users.http.post("/api/v1/turns", json={"message": "hi"}, headers=users.headers())
+    empty = await users.http.post(
+        "/api/v1/turns", json={"message": "hi", "thread": ""}, headers=users.headers()
+    )
+
+    assert (answer.status_code, empty.status_code) == (422, 422)
+    assert "thread" in answer.json()["detail"]
+    assert (await users().threads()).threads == []
+
+
+@pytest.mark.promise("R-17")
+async def test_a_turn_without_a_user_is_refused_and_none_is_made_up(db: hf.Database) -> None:
+    async with without_user(db) as users:
+        refused = await users.http.post("/api/v1/turns", json={"message": "hi", "thread": "t"})
+        named = await users.http.post("/api/v1/turns", json={"message": "hi", "thread": "t", "user": "alice"})
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_argument")
+    assert named.status_code == 200
+    assert (await db.thread("t").head()).owner == "alice"
+
+
+async def test_credentials_of_one_user_do_not_speak_for_another(alice: AsyncClient) -> None:
+    with pytest.raises(hf.HoldfastError) as caught:
+        await alice.run_turn("t", "hi", user="bob")
+
+    assert caught.value.code == "forbidden"
+
+
+@pytest.mark.promise("B-02")
+async def test_a_turn_with_a_key_is_made_once(db: hf.Database) -> None:
+    model = ScriptedModel("first", "second")
+    async with served(db, model=model) as users:
+        first = await users().run_turn("t", "hi", key="k")
+        again = await users().run_turn("t", "hi", key="k")
+        with pytest.raises(KeyReused):
+            await users().run_turn("t", "another", key="k")
+
+    assert again == first
+    assert len(model.requests) == 1
+
+
+@pytest.mark.promise("F-11")
+async def test_a_turn_on_another_s_thread_is_not_there(users: Users, alice: AsyncClient) -> None:
+    await alice.run_turn("t", "hi")
+
+    with pytest.raises(ThreadNotFound):
+        await users("bob").run_turn("t", "hi")
+
+
+async def test_a_second_turn_is_refused_with_the_time_to_wait(db: hf.Database) -> None:
+    begun, hold = asyncio.Event(), asyncio.Event()
+    async with served(db, model=held(begun, hold)) as users:
+        first = asyncio.create_task(users().run_turn("t", "hi"))
+        await begun.wait()
+        answer = await users.http.post(
+            "/api/v1/threads/t/turns", json={"message": "?", "busy": "refuse"}, headers=users.headers()
+        )
+        with pytest.raises(TurnBusy):
+            await users().run_turn("t", "?", busy="refuse")
+        hold.set()
+        await first
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "turn_busy")
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_a_model_that_fails_is_told_as_such(db: hf.Database) -> None:
+    async with served(db, model=ScriptedModel(ModelFailed(model="m", problem="it is down"))) as users:
+        with pytest.raises(ModelFailed):
+            await users().run_turn("t", "hi")
+        (run,) = (await users().runs(thread="t")).runs
+
+    assert (run.status, run.termination) == ("done", "error")
+
+
+@pytest.mark.promise("T-11")
+async def test_a_stream_tells_durable_events_with_ids_and_live_ones_without(db: hf.Database) -> None:
+    async with served(db, model=ScriptedModel(["He", "llo"])) as users:
+        events = await heard(users().stream_turn("t", "hi"))
+
+    assert [(event.type, event.id) for event in events] == [
+        ("run_started", "1.0"),
+        ("message", "1.1"),
+        ("stage", None),
+        ("text", None),
+        ("text", None),
+        ("message", "2.0"),
+        ("run_finished", "3.0"),
+    ]
+    assert events[5].data["message"]["content"] == "Hello"
+
+
+@pytest.mark.promise("B-09")
+async def test_a_repeated_stream_tells_what_was_missed_once(db: hf.Database) -> None:
+    async with served(db, model=ScriptedModel("one", "two")) as users:
+        whole = await heard(users().stream_turn("t", "hi", key="k"))
+        await users().run_turn("t", "later")
+        again = await heard(users().stream_turn("t", "hi", key="k", after="1.1"))
+        begun = await heard(users().stream_turn("t", "hi", key="k"))
+
+    durable = [event for event in whole if event.id is not None]
+    assert again[:2] == durable[2:]
+    assert begun[:4] == durable
+    assert [event.id for event in again] == ["2.0", "3.0", "4.0", "4.1", "5.0", "6.0"]
+
+
+async def test_an_error_at_once_has_a_status_of_its_own(users: Users, alice: AsyncClient) -> None:
+    await alice.run_turn("t", "hi")
+    answer = await users.http.post(
+        "/api/v1/threads/t/turns",
+        json={"message": "hi"},
+        headers={**users.headers("bob"), "Accept": "text/event-stream"},
+    )
+
+    assert (answer.status_code, answer.json()["code"]) == (404, "thread_not_found")
+
+
+@pytest.mark.parametrize("id", ["x", "1", "1.", ".1", "1.x", "9" * 20 + ".0"])
+async def test_what_is_no_id_of_an_event_is_refused(id: str) -> None:
+    async with in_memory() as users:
+        await users().run_turn("t", "hi")
+        with pytest.raises(InvalidArgument):
+            await heard(users().follow("t", after=id))
+
+
+# Runs.
+
+
+@hf.tool(approval=True)
+async def pay(amount: int, ctx: ToolContext) -> str:
+    """Pay somebody."""
+    return f"paid {amount}"
+
+
+def paying(*script: Any) -> MakeRuntime:
+    """A runtime with a tool that waits for approval."""
+    model = ScriptedModel(*script)
+    return lambda db: hf.Runtime(db, model=model, tools=[pay])
+
+
+@pytest.mark.promise("T-16")
+async def test_a_call_that_waits_is_decided_over_http(db: hf.Database) -> None:
+    asked = calls(("c1", "pay", {"amount": 5}))
+    async with served(db, make_runtime=paying(asked, "done")) as users:
+        waiting = await users().run_turn("t", "pay 5")
+        run = await users().run(waiting.run)
+        with pytest.raises(TurnSuspended):
+            await users().run_turn("t", "and?")
+        done = await users().decide(waiting.run, {"c1": NewDecision(decision="replay")})
+
+    assert waiting.termination == "suspended"
+    assert [(each.call, each.tool, each.arguments) for each in run.waiting] == [("c1", "pay", {"amount": 5})]
+    assert (done.termination, done.text) == ("natural", "done")
+
+
+async def test_a_decision_about_no_waiting_call_is_refused(db: hf.Database) -> None:
+    asked = calls(("c1", "pay", {"amount": 5}))
+    async with served(db, make_runtime=paying(asked, "done")) as users:
+        waiting = await users().run_turn("t", "pay 5")
+
+        with pytest.raises(DecisionRefused):
+            await users().decide(waiting.run, {"c2": NewDecision(decision="replay")})
+
+
+async def test_another_s_run_is_neither_seen_nor_cancelled_nor_decided(db: hf.Database) -> None:
+    asked = calls(("c1", "pay", {"amount": 5}))
+    async with served(db, make_runtime=paying(asked, "done")) as users:
+        waiting = await users().run_turn("t", "pay 5")
+        bob = users("bob")
+        for call in (
+            bob.run(waiting.run),
+            bob.cancel(waiting.run),
+            bob.decide(waiting.run, {"c1": NewDecision(decision="replay")}),
+        ):
+            with pytest.raises(RecordNotFound):
+                await call
+
+        assert (await bob.runs()).runs == []
+        assert (await users().run(waiting.run)).status == "waiting"
+
+
+async def test_a_run_at_work_is_cancelled(db: hf.Database) -> None:
+    begun = asyncio.Event()
+    async with served(db, model=held(begun, asyncio.Event())) as users:
+        turn = asyncio.create_task(users().run_turn("t", "hi"))
+        await begun.wait()
+        found = (await users().runs(status="running")).runs
+        cancelled = await users().cancel(found[0].id)
+        done = await turn
+        run = await users().run(found[0].id)
+
+    assert (cancelled.cancelled, done.termination) == (True, "cancelled")
+    assert (run.status, run.termination) == ("done", "cancelled")
+
+
+async def test_runs_are_listed_in_pages_newest_first(alice: AsyncClient) -> None:
+    done = [(await alice.run_turn("t", message)).run for message in ("one", "two", "three")]
+    first = await alice.runs(thread="t", limit=2)
+    second = await alice.runs(thread="t", limit=2, cursor=first.next)
+
+    assert sorted(run.id for run in (*first.runs, *second.runs)) == sorted(done)
+    assert second.next is None
+
+
+def without_user(db: hf.Database) -> Any:
+    """A server whose credentials speak for a tenant and no user."""
+    from holdfast.server.identity.values import Identity
+
+    async def authenticate(headers: Any) -> Identity:
+        return Identity(tenant=db.tenant, user=None, workspace="default", scopes=frozenset({"read", "write"}))
+
+    return served(db, authenticate=authenticate)
