@@ -48,6 +48,16 @@ ONLY_SQLITE = {
         "purge_logs",
         "purge_thread",
     ],
+    "a function erases parts of a thread": [
+        "erase_item",
+        "erase_item_key",
+        "erase_text",
+        "erase_text_row",
+        "erase_content",
+        "erase_content_key",
+        "erase_states",
+    ],
+    "the index of a file is merged by hand": ["stir_index", "merge_index", "settle_index"],
     "a function tags what it saves": ["add_tag", "drop_tags"],
     "a function claims jobs, since others claim at the same moment": ["due_jobs"],
     "a function indexes many texts at once": [
@@ -65,9 +75,11 @@ ONLY_POSTGRES = {
         "restore_items",
         "copy_lineage",
         "drop_thread",
+        "erase_parts",
         "index",
         "claim",
     ],
+    "a server is vacuumed, unless somebody keeps removed rows alive": ["moment", "holding", "vacuum"],
     "a lock that one writer alone does not need": ["check_record"],
     "pragmas tell the file's schema and health": [
         "has_schema",

@@ -38,6 +38,35 @@ JOIN pg_am m ON m.oid = (SELECT relam FROM pg_class WHERE oid = i.indexrelid)
 WHERE c.relnamespace = 'holdfast'::regnamespace AND m.amname = 'btree' AND a.attname <> 'tenant'
 """
 
+# Whatever holds rows and is no table with a forced policy: a view runs as its owner, a foreign table
+# has no policies, a sequence tells how much others write.
+UNPROTECTED = """
+SELECT relname FROM pg_class
+WHERE relnamespace = 'holdfast'::regnamespace AND relkind NOT IN ('i', 'I', 't')
+  AND NOT (relkind IN ('r', 'p') AND relrowsecurity AND relforcerowsecurity)
+ORDER BY 1
+"""
+POLICIES = """
+SELECT tablename, policyname, permissive, roles::text, cmd, qual, with_check FROM pg_policies
+WHERE schemaname = 'holdfast' AND tablename <> 'meta' AND policyname <> 'maintenance' ORDER BY 1
+"""
+OUTSIDE = """
+SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname <> 'holdfast'
+  AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!'
+"""
+GRANTED = """
+SELECT DISTINCT granted.privilege_type FROM pg_class c, aclexplode(c.relacl) AS granted
+WHERE c.relnamespace = 'holdfast'::regnamespace AND granted.grantee IN (0, 'holdfast_app'::regrole) ORDER BY 1
+"""
+DEFINERS = """
+SELECT proname FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace AND prosecdef ORDER BY 1
+"""
+UNPINNED = """
+SELECT proname FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace AND prosecdef
+  AND NOT coalesce(array_to_string(proconfig, ';') LIKE '%search_path=pg_catalog, pg_temp%', false)
+"""
+
 
 async def fill(url: str) -> None:
     """At least one row in every table, for each of two users of each of two tenants."""
@@ -142,6 +171,75 @@ class TestSchema:
             names = [name for (name,) in admin.execute(query)]
 
         assert names == ["holdfast_app", "holdfast_maintenance", "holdfast_owner"]
+
+
+class TestCatalogue:
+    """Everything that the catalogue lists, so that what is added later is looked at too."""
+
+    store_name = "postgres"
+
+    @pytest.mark.promise("F-10")
+    def test_nothing_holds_rows_without_a_forced_policy(self, postgres_database: PostgresDatabase) -> None:
+        with psycopg.connect(postgres_database.url) as admin:
+            assert admin.execute(UNPROTECTED).fetchall() == []
+            assert admin.execute(OUTSIDE).fetchall() == []
+
+    @pytest.mark.promise("F-10")
+    def test_every_table_has_the_same_policy_and_no_wider_one(
+        self, postgres_database: PostgresDatabase
+    ) -> None:
+        with psycopg.connect(postgres_database.url) as admin:
+            found = admin.execute(POLICIES).fetchall()
+            every = tables(admin)
+        kinds = {row[1:] for row in found}
+        name, permissive, roles, command, seen, written = next(iter(kinds))
+
+        assert [row[0] for row in found] == every
+        assert len(kinds) == 1
+        assert (name, permissive, roles, command) == ("scope", "PERMISSIVE", "{public}", "ALL")
+        assert seen == written
+        assert all(f"holdfast.{word}" in seen for word in ("tenant", "reach", "user"))
+
+    @pytest.mark.promise("F-10")
+    def test_the_app_can_do_nothing_that_no_policy_holds(self, app: Raw) -> None:
+        privileges = [name for (name,) in app.execute(GRANTED)]
+
+        assert privileges == ["DELETE", "INSERT", "SELECT", "UPDATE"]
+        for table in tables(app):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                app.execute(sql.SQL("TRUNCATE holdfast.{}").format(sql.Identifier(table)))
+
+    @pytest.mark.promise("F-10")
+    def test_the_app_cannot_become_anybody_who_sees_more(self, app: Raw) -> None:
+        for role in ("holdfast_owner", "holdfast_maintenance", "postgres"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                app.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+
+    def test_what_runs_with_other_rights_is_listed_and_looks_nothing_up_elsewhere(
+        self, postgres_database: PostgresDatabase
+    ) -> None:
+        with psycopg.connect(postgres_database.url) as admin:
+            names = [name for (name,) in admin.execute(DEFINERS)]
+
+            assert names == ["find_words"]  # it applies the scope itself; see TestRows
+            assert admin.execute(UNPINNED).fetchall() == []
+
+    @pytest.mark.parametrize(
+        "added",
+        [
+            "CREATE TABLE holdfast.later (tenant text)",
+            "CREATE VIEW holdfast.later AS SELECT * FROM holdfast.records",
+            "CREATE SEQUENCE holdfast.later",
+            "CREATE TABLE holdfast.later (tenant text); ALTER TABLE holdfast.later ENABLE ROW LEVEL SECURITY",
+        ],
+    )
+    def test_what_is_added_without_a_forced_policy_is_found(
+        self, postgres_database: PostgresDatabase, added: str
+    ) -> None:
+        with psycopg.connect(postgres_database.url) as admin:
+            admin.execute(added.encode())
+
+            assert admin.execute(UNPROTECTED).fetchall() == [("later",)]
 
 
 class TestRows:

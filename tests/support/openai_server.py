@@ -1,4 +1,4 @@
-"""A local server that speaks the OpenAI chat protocol, says what it was told to say, and fails on purpose."""
+"""A local server that speaks the OpenAI protocol, says what it was told to say, and fails on purpose."""
 
 from __future__ import annotations
 
@@ -53,7 +53,22 @@ class Raw:
     content_type: str = "application/json"
 
 
-Line: TypeAlias = Said | Refused | Raw
+@dataclass(frozen=True, kw_only=True)
+class Embedded:
+    """Vectors for the texts of a request, made from their letters.
+
+    ``size`` numbers each, or ``last_size`` in the last; ``missing`` of them are left out. ``cut`` breaks off
+    in the middle, and ``before`` is waited for before anything is sent.
+    """
+
+    size: int = 4
+    last_size: int | None = None
+    missing: int = 0
+    cut: bool = False
+    before: asyncio.Event | None = None
+
+
+Line: TypeAlias = Said | Refused | Raw | Embedded
 
 
 class ChatServer:
@@ -63,6 +78,7 @@ class ChatServer:
         self.url = ""
         self.requests: list[Body] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         self.asked = asyncio.Event()
         self.left = asyncio.Event()
         """A client went away before its answer was whole."""
@@ -101,6 +117,7 @@ class ChatServer:
             name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)
         }
         body: Body = json.loads(await reader.readexactly(int(headers["content-length"])))
+        self.paths.append(head[0].split(" ")[1])
         self.headers.append(headers)
         self.requests.append(body)
         return body
@@ -149,6 +166,9 @@ async def _answer(writer: asyncio.StreamWriter, line: Line, body: Body) -> None:
         _whole(writer, line.status, json.dumps({"error": error}), "application/json", line.headers)
     elif isinstance(line, Raw):
         _whole(writer, 200, line.body, line.content_type)
+    elif isinstance(line, Embedded):
+        await _met(line.before)
+        _embeddings(writer, line, body)
     elif not body.get("stream"):
         await _met(line.before)
         _whole(writer, 200, json.dumps(_completion(line, body)), "application/json")
@@ -173,6 +193,29 @@ def _whole(
         **(more or {}),
     }
     writer.write(_head(status, headers) + payload)
+
+
+def _embeddings(writer: asyncio.StreamWriter, line: Embedded, body: Body) -> None:
+    texts = body["input"][: len(body["input"]) - line.missing]
+    sizes = [line.size] * len(texts)
+    if line.last_size is not None:
+        sizes[-1] = line.last_size
+    data = [
+        {"object": "embedding", "index": index, "embedding": letters_of(text, size)}
+        for index, (text, size) in enumerate(zip(texts, sizes, strict=True))
+    ]
+    answer = {"object": "list", "model": body["model"], "data": data[::-1], "usage": {"total_tokens": 1}}
+    payload = json.dumps(answer).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(payload))}
+    writer.write(_head(200, headers) + (payload[: len(payload) // 2] if line.cut else payload))
+
+
+def letters_of(text: str, size: int) -> list[float]:
+    """A vector that counts the letters of a text."""
+    vector = [0.0] * size
+    for letter in text if size else "":
+        vector[ord(letter) % size] += 1.0
+    return vector
 
 
 async def _streamed(writer: asyncio.StreamWriter, line: Said, body: Body) -> None:

@@ -2,32 +2,84 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from holdfast.cli import keeping, looking, tending
+from holdfast.cli import crises, erasing, jobs, keeping, looking, remembering, serving, tending
 from holdfast.cli.demo import demo
 from holdfast.cli.frame import Work, complain, consoles, framed
+from holdfast.cli.identities import keys, members, tenants, users, workspaces
+from holdfast.cli.searching import search
 
 COMMANDS: tuple[Work, ...] = (
     demo,
+    serving.serve,
     looking.threads,
     looking.show,
     looking.log,
     looking.diff,
-    looking.search,
+    search,
     tending.fork,
     keeping.verify,
     keeping.export,
     keeping.import_,
     keeping.backup,
     keeping.restore,
+    erasing.erase,
+    erasing.receipts,
+    erasing.hold,
+    erasing.release,
+    erasing.holds,
+    erasing.retain,
     tending.migrate,
     tending.doctor,
 )
+GROUPS: dict[str, tuple[str, tuple[Work, ...]]] = {
+    "memory": (
+        "What is remembered of a person: see it, correct it, forget it.",
+        (
+            remembering.list_,
+            remembering.show,
+            remembering.correct,
+            remembering.forget,
+            remembering.undo,
+            remembering.recall,
+            remembering.export,
+        ),
+    ),
+    "jobs": (
+        "Work that is left to do, and what was given up.",
+        (jobs.list_, jobs.show, jobs.retry),
+    ),
+    "tenants": (
+        "Who is served: enter, list and disable tenants.",
+        (tenants.create, tenants.list_, tenants.disable, tenants.enable),
+    ),
+    "workspaces": (
+        "The parts of a tenant that some of its users share.",
+        (workspaces.create, workspaces.list_, workspaces.disable, workspaces.enable),
+    ),
+    "users": (
+        "The users of a tenant.",
+        (users.create, users.list_, users.disable, users.enable, users.remove),
+    ),
+    "members": (
+        "What users are in a workspace.",
+        (members.set_, members.list_, members.remove),
+    ),
+    "keys": (
+        "API keys: make, list and revoke them.",
+        (keys.create, keys.list_, keys.revoke),
+    ),
+    "crises": (
+        "The crisis log, for operators: see it, keep it for longer, purge it.",
+        (crises.list_, crises.export, crises.extend, crises.purge),
+    ),
+}
+"""Commands of two words: the first one, what it is about, and the second ones."""
 
 
 def build() -> typer.Typer:
@@ -40,10 +92,18 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help="Durable threads for AI agents.")(_about)
-    for work in COMMANDS:
+    _add(app, COMMANDS)
+    for name, (about, works) in GROUPS.items():
+        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+        _add(group, works)
+        app.add_typer(group, name=name, help=about)
+    return app
+
+
+def _add(app: typer.Typer, works: Iterable[Work]) -> None:
+    for work in works:
         entry, words, example = framed(work)
         app.command(work.__name__.rstrip("_"), help=words, epilog=example)(entry)
-    return app
 
 
 def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so

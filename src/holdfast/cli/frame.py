@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from holdfast.cli import render
-from holdfast.core.encoding import check_id
+from holdfast.core.encoding import check_id, check_tenant
 from holdfast.core.errors import HoldfastError, InvalidArgument, StoreDamaged
 from holdfast.core.ports import Store
 from holdfast.core.values import DEFAULT_TENANT, Scope
@@ -141,9 +141,9 @@ def file_of(url: str) -> Path | None:
 def finished(call: Call, work: Callable[[], Coroutine[Any, Any, Answer]]) -> int:
     """Run a command to its end: show its answer or its error, and give its exit code."""
     try:
-        for what, name in (("tenant", call.scope.tenant), ("user", call.scope.user)):
-            if name is not None:
-                check_id(name, what)
+        check_tenant(call.scope.tenant)
+        if call.scope.user is not None:
+            check_id(call.scope.user, "user")
         answer = asyncio.run(work())
         show(call, answer)
     except BrokenPipeError:

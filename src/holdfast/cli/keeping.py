@@ -17,10 +17,14 @@ from holdfast.cli.frame import Answer, Call, url_of
 from holdfast.cli.looking import every_thread
 from holdfast.cli.render import Kept
 from holdfast.core import archive, reading
+from holdfast.core.encoding import check_id
 from holdfast.core.errors import HoldfastError, InvalidArgument
 from holdfast.core.rows import Asking
-from holdfast.threads.archive import Passed, export_threads, import_threads
+from holdfast.core.values import Scope
+from holdfast.runtime.persons import LEFT_OUT
+from holdfast.threads.archive import Passed, export_threads, import_threads, kinds_of
 from holdfast.threads.database import Database
+from holdfast.threads.erasing import erased_whole
 from holdfast.threads.verify import Verdict
 
 BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", dir_okay=False)]
@@ -44,7 +48,10 @@ async def verify(
     async with call.database() as db:
         ids = [thread] if thread else await every_thread(db)
         found = await _verdicts(call, db, ids)
-        missing = await _missing(call, db, _read_heads(heads)) if heads else []
+        kept = _read_heads(heads) if heads else []
+        gone = await _erased(call, db, kept)
+        missing = await _missing(call, db, [head for head in kept if head.thread not in gone])
+        found += gone.values()
     value = {"ok": all(v.ok for v in found) and not missing, "threads": found, "missing": missing}
     shown = render.verdicts(found, missing, call.scope.tenant)
     return Answer(value=value, shown=shown, ok=bool(value["ok"]))
@@ -56,21 +63,29 @@ async def export(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="- is standard output.")
     ] = "-",
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="USER", help="All about this person, records too.")
+    ] = None,
 ) -> Answer:
     """Write threads, with their past, to an archive.
 
-    Example: holdfast export -o threads.jsonl
+    With --owner it is everything about one person: threads, memory, runs, sessions, feedback.
+
+    Example: holdfast export --owner alice -o alice.jsonl
     """
     heads: list[Kept] = []
+    call = call if owner is None else _about(call, owner, threads)
     async with call.database() as db:
+        kinds = await kinds_of(db.store, call.scope, owner, LEFT_OUT) if owner is not None else []
         total = len(threads) if threads else len(await every_thread(db))
         with call.progress("Exporting", total) as advance:
-            lines = export_threads(db.store, call.scope, threads or None, told=_keeping(heads, advance))
-            with _output(output) as file:
-                async for line in lines:
-                    file.write(line)
-    shown = render.kept(f"{render.some(len(heads), 'thread')} exported.", heads)
-    return Answer(value={"file": output, "threads": heads}, shown=shown, aside=output == "-")
+            told = _keeping(heads, advance)
+            lines = export_threads(db.store, call.scope, threads or None, kinds=kinds, told=told)
+            held = await _written(lines, output)
+    also = f" and {render.some(held.records, 'record')}" if owner is not None else ""
+    shown = render.kept(f"{render.some(len(heads), 'thread')}{also} exported.", heads)
+    value = {"file": output, "threads": heads, "records": held.records}
+    return Answer(value=value, shown=shown, aside=output == "-")
 
 
 async def import_(
@@ -81,9 +96,9 @@ async def import_(
         bool, typer.Option("--skip-existing", help="Leave threads alone that are there already.")
     ] = False,
 ) -> Answer:
-    """Take in the threads of an archive.
+    """Take in the threads of an archive, and its records.
 
-    Each is taken whole or not at all, with the same versions, times and hashes.
+    Each is taken whole or not at all, threads with the same versions, times and hashes.
 
     Example: holdfast import threads.jsonl --db sqlite:///other.db
     """
@@ -92,8 +107,11 @@ async def import_(
         async with call.database(create=True) as db:
             told = _keeping(heads, lambda _: None)
             done = await import_threads(db.store, call.scope, lines, skip_existing=skip_existing, told=told)
-    words = f"{render.some(len(done.threads), 'thread')} imported, {len(done.skipped):,} skipped."
-    return Answer(value={"threads": heads, "skipped": done.skipped}, shown=render.kept(words, heads))
+    also = f" and {render.some(done.records, 'record')}" if done.total.records else ""
+    skipped = len(done.skipped) + done.total.records - done.records
+    words = f"{render.some(len(done.threads), 'thread')}{also} imported, {skipped:,} skipped."
+    value = {"threads": heads, "skipped": done.skipped, "records": done.records}
+    return Answer(value=value, shown=render.kept(words, heads))
 
 
 async def backup(call: Call, file: BackupFile) -> Answer:
@@ -158,6 +176,12 @@ def _read_heads(file: Path) -> list[Kept]:
         raise InvalidArgument(problem=f"{str(file)!r} holds no heads ({error}).") from error
 
 
+async def _erased(call: Call, db: Database, heads: list[Kept]) -> dict[str, Verdict]:
+    """Those of the heads kept outside whose threads were erased whole, under a receipt."""
+    gone = {head.thread: await erased_whole(db.store, call.scope, head.thread) for head in heads}
+    return {thread: verdict for thread, verdict in gone.items() if verdict is not None}
+
+
 async def _missing(call: Call, db: Database, heads: list[Kept]) -> list[str]:
     """Heads kept outside that the database does not stand on any more."""
     missing = []
@@ -201,6 +225,22 @@ def _keeping(heads: list[Kept], advance: Callable[[int], None]) -> Callable[[Pas
             advance(1)
 
     return told
+
+
+def _about(call: Call, owner: str, threads: list[str] | None) -> Call:
+    """The same call, for what one person owns and nothing else."""
+    if threads or call.scope.user not in (None, owner):
+        raise InvalidArgument(problem="Export some threads, or all about one person: not both.")
+    return msgspec.structs.replace(call, scope=Scope(tenant=call.scope.tenant, user=check_id(owner, "owner")))
+
+
+async def _written(lines: AsyncIterator[bytes], output: str) -> archive.Total:
+    """Write an archive; what its last line says it holds."""
+    line = b""
+    with _output(output) as file:
+        async for line in lines:
+            file.write(line)
+    return msgspec.json.decode(line, type=archive.Total)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
-"""Commands that look: threads, show, log, diff, search."""
+"""Commands that look: threads, show, log, diff."""
 
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -8,7 +7,6 @@ import typer
 from holdfast.cli import render
 from holdfast.cli.frame import Answer, Call
 from holdfast.core.encoding import encode
-from holdfast.core.errors import StoreReadOnly
 from holdfast.core.ops import diff as ops_between
 from holdfast.core.projection import plain_messages
 from holdfast.core.values import HISTORY, Head, Item
@@ -27,13 +25,17 @@ async def threads(
     owner: Annotated[str | None, typer.Option("--owner", help="Only threads of this owner.")] = None,
     limit: Limit = 50,
     after: Annotated[str | None, typer.Option("--after", help="Go on where a page ended.")] = None,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also the threads that hold what is remembered.")
+    ] = False,
 ) -> Answer:
     """List threads, the newest first.
 
     Example: holdfast threads --owner alice --limit 5
     """
     async with call.database() as db:
-        page = await db.threads(owner=owner, limit=limit, after=after)
+        page = await db.threads(owner=owner, limit=limit, after=after, system=everything)
     return Answer(value=page, shown=render.threads(page))
 
 
@@ -102,24 +104,6 @@ async def diff(
     return Answer(value=found, shown=render.difference(found))
 
 
-async def search(
-    call: Call,
-    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="All of them must be there.")],
-    owner: Annotated[str | None, typer.Option("--owner", help="Only threads of this owner.")] = None,
-    limit: Limit = 20,
-) -> Answer:
-    """Find items that hold all of the words, the best first.
-
-    Example: holdfast search train lisbon
-    """
-    async with call.database() as db:
-        # Where nothing can be written, what is indexed and the tail must do.
-        with suppress(StoreReadOnly), call.progress("Indexing", None):
-            await db.index()
-        found = await db.search(" ".join(words), owner=owner, limit=limit)
-    return Answer(value={"found": found}, shown=render.hits(found))
-
-
 async def difference(one: Thread, before: Head, other: Thread, after: Head) -> render.Difference:
     """What differs between a version of one thread and a version of another or of the same."""
     logs = sorted(before.counters.logs.keys() | after.counters.logs.keys())
@@ -143,10 +127,10 @@ def _identity(item: Item) -> tuple[str, int, int, bytes]:
 
 
 async def every_thread(db: Database) -> list[str]:
-    """The ids of all threads, the newest first; on each page those that cannot be read come last."""
-    page = await db.threads(limit=1000)
+    """The ids of all threads, memories too, the newest first; on each page the unreadable come last."""
+    page = await db.threads(limit=1000, system=True)
     ids = [*(thread.id for thread in page.threads), *page.broken]
     while page.next is not None:
-        page = await db.threads(limit=1000, after=page.next)
+        page = await db.threads(limit=1000, after=page.next, system=True)
         ids += [*(thread.id for thread in page.threads), *page.broken]
     return ids

@@ -19,7 +19,7 @@ from holdfast.core.ops import Document, Increment, Op, Path, Set, name_of
 from holdfast.core.plain import PlainMessage
 from holdfast.core.ports import Report
 from holdfast.core.projection import project
-from holdfast.core.values import Broken, Changeset, Found, Head, Item, Page, Window
+from holdfast.core.values import Broken, Changeset, Head, Item, Page, Window
 from holdfast.threads.verify import Verdict
 
 PREVIEW = 400
@@ -353,16 +353,6 @@ def _at(document: JSON, path: Path) -> JSON:
 
 def _sign(sign: str, text: str) -> Text:
     return Text(f"{sign} {clean(text)}", style={"+": "green", "-": "red"}[sign])
-
-
-def hits(found: Sequence[Found]) -> RenderableType:
-    """Where the words stand."""
-    if not found:
-        return Text("Nothing found.")
-    shown = table("thread", "ver", "text", right=("ver",), fold=("thread", "text"))
-    for hit in found:
-        shown.add_row(*map(Text, (clean(hit.thread), str(hit.version), short(hit.text, 300))))
-    return shown
 
 
 # Keeping.

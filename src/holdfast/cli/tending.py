@@ -2,6 +2,7 @@
 
 import platform
 import shutil
+from collections.abc import Sequence
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.text import Text
 from holdfast.cli import render
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.looking import At, ThreadId
+from holdfast.core.values import Job
 from holdfast.opening import migrate_store
 
 EXTRAS = {"postgres": "psycopg", "cli": "typer"}
@@ -56,8 +58,9 @@ async def doctor(call: Call) -> Answer:
     """
     async with call.database() as db:
         report = await db.report()
+        dead = await db.jobs.list(status="dead", limit=1000)
     around = environment(call.file)
-    problems = [*report.problems, *troubles(call.file)]
+    problems = [*report.problems, *troubles(call.file), *given_up(dead)]
     if not report.healthy and not problems:
         problems.append("The store says it is not healthy. Run holdfast verify, and keep a backup at hand.")
     value = {**msgspec.to_builtins(report), "environment": around, "problems": problems}
@@ -84,6 +87,13 @@ def troubles(file: Path | None) -> list[str]:
     if file is not None and _free(file) < LITTLE_ROOM:
         return [f"Only {_free(file) / 1e6:,.0f} MB are free on the disk of {file}. Make room."]
     return []
+
+
+def given_up(dead: Sequence[Job]) -> list[str]:
+    """What is wrong with jobs: some failed too often."""
+    if not dead:
+        return []
+    return [f"{len(dead)} job(s) were given up. holdfast jobs list --status dead shows why."]
 
 
 def _free(file: Path) -> int:

@@ -44,6 +44,7 @@ class ExerciseState(State):
     exercise_type: str | None = None
     exercise_step: int | None = None
     exercise_therapeutic_approach: str | None = None
+    exercise_repeated: bool = False
 
 
 class MemoryControl(State):
@@ -84,7 +85,9 @@ class Companion(State):
     crisis_audit: CrisisAudit = CrisisAudit()
     route: Route = ""
     response_text: str = ""
+    response_type: str = ""
     response_style: Style = ""
+    response_style_type: str = ""
     response_style_source: str = ""
     therapeutic_approach: Approach | None = None
     should_persist_memory: bool = False

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
-from holdfast.cli.app import COMMANDS, build
+from holdfast.cli.app import COMMANDS, GROUPS, build
 from holdfast.cli.frame import framed
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
 LONGEST = 15
+WORKS = [*COMMANDS, *(work for _, works in GROUPS.values() for work in works)]
 
 
 def commands() -> dict[str, list[str]]:
     """The options of every command, by its name."""
-    group = typer.main.get_command(build())
-    found: dict[str, list[str]] = {}
-    for name, command in getattr(group, "commands").items():  # noqa: B009 - a group, which typer does not say
-        options = [option for param in command.params for option in param.opts if option.startswith("-")]
-        found[name] = options
-    return found
+    return dict(options_of(typer.main.get_command(build())))
+
+
+def options_of(command: object, name: str = "") -> Iterator[tuple[str, list[str]]]:
+    """The options of a command, or of those in a group, by name."""
+    for word, below in getattr(command, "commands", {}).items():
+        yield from options_of(below, f"{name} {word}".strip())
+    if not hasattr(command, "commands"):
+        params = getattr(command, "params")  # noqa: B009 - a command, which typer does not say
+        yield name, [option for param in params for option in param.opts if option.startswith("-")]
 
 
 def sections() -> dict[str, str]:
     """The reference, by heading; what stands before the first is under the empty one."""
-    parts = re.split(r"^## (\w+)$", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    parts = re.split(r"^## ([\w ]+)$", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 
@@ -43,7 +49,7 @@ def test_the_reference_names_every_option(name: str) -> None:
     assert [option for option in commands()[name] if f"`{option}" not in written] == []
 
 
-@pytest.mark.parametrize("work", COMMANDS, ids=lambda work: work.__name__)
+@pytest.mark.parametrize("work", WORKS, ids=lambda work: f"{work.__module__}.{work.__name__}")
 def test_every_command_says_what_it_does_and_gives_an_example(work: object) -> None:
     assert callable(work)
     _, words, example = framed(work)
@@ -58,7 +64,7 @@ def test_every_command_answers_in_json(name: str) -> None:
     assert "--json" in commands()[name]
 
 
-@pytest.mark.parametrize("work", COMMANDS, ids=lambda work: work.__name__)
+@pytest.mark.parametrize("work", WORKS, ids=lambda work: f"{work.__module__}.{work.__name__}")
 def test_a_command_is_a_short_function(work: object) -> None:
     assert callable(work)
     lines = inspect.getsource(work).split('"""')[2].strip().splitlines()

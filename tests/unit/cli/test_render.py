@@ -20,7 +20,6 @@ from holdfast.core.values import (
     Changeset,
     Counters,
     Cut,
-    Found,
     Head,
     LogSize,
     Page,
@@ -196,11 +195,7 @@ def test_a_report_lists_facts_and_problems() -> None:
         assert words in shown
 
 
-def test_hits_and_emptiness_have_words() -> None:
-    hit = Found(thread="t", log="history", place=1, version=3, text="the train", score=1.0)
-
-    assert "the train" in seen(render.hits([hit]))
-    assert seen(render.hits([])) == "Nothing found.\n"
+def test_emptiness_has_words() -> None:
     assert seen(render.timeline([])) == "There are no changesets yet.\n"
     assert seen(render.threads(Page(threads=()))) == "There are no threads here.\n"
 

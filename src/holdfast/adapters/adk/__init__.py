@@ -1,4 +1,4 @@
-"""Google ADK on Holdfast: its sessions, events and scoped state, on any store."""
+"""Google ADK on Holdfast: its sessions, events, scoped state and memory, on any store."""
 
 from holdfast.core.errors import MissingExtra
 
@@ -8,7 +8,16 @@ except ImportError as error:
     raise MissingExtra(extra="adk", package="google-adk") from error
 
 from holdfast.adapters.adk.events import FORMAT, events_of
+from holdfast.adapters.adk.memory import MemoryService, memory_thread_of
 from holdfast.adapters.adk.scopes import thread_of
 from holdfast.adapters.adk.sessions import SessionPage, SessionService
 
-__all__ = ["FORMAT", "SessionPage", "SessionService", "events_of", "thread_of"]
+__all__ = [
+    "FORMAT",
+    "MemoryService",
+    "SessionPage",
+    "SessionService",
+    "events_of",
+    "memory_thread_of",
+    "thread_of",
+]

@@ -1,0 +1,1 @@
+"""Commands about who may use a server: tenants, workspaces, users, members, keys."""

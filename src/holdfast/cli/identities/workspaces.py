@@ -1,0 +1,50 @@
+"""Commands about the workspaces of a tenant."""
+
+from typing import Annotated
+
+import typer
+
+from holdfast.cli import render
+from holdfast.cli.frame import Answer, Call
+from holdfast.cli.identities.showing import many, one, switch
+from holdfast.server.identity.entries import Workspace
+from holdfast.server.identity.keeping import Directory
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="Its id.")]
+Name = Annotated[str, typer.Option("--name", help="What people call it.")]
+
+
+async def create(call: Call, id: Id, name: Name = "") -> Answer:
+    """Enter a workspace of the tenant that --tenant names.
+
+    Example: holdfast workspaces create research --tenant acme
+    """
+    async with call.database() as db:
+        made = await Directory(db).add(Workspace(tenant=call.scope.tenant, id=id, name=name))
+    return one(made, f"Workspace {render.clean(id)} is entered.")
+
+
+async def list_(call: Call) -> Answer:
+    """List the workspaces of the tenant that --tenant names.
+
+    Example: holdfast workspaces list --tenant acme
+    """
+    async with call.database() as db:
+        found = [each async for each in Directory(db).every(Workspace, tenant=call.scope.tenant)]
+    return many(found, ("tenant", "id", "name", "enabled", "created"))
+
+
+async def disable(call: Call, id: Id) -> Answer:
+    """Let nobody into a workspace until it is enabled again.
+
+    Example: holdfast workspaces disable research --tenant acme
+    """
+    return await switch(call, Workspace, (call.scope.tenant, id), enabled=False)
+
+
+async def enable(call: Call, id: Id) -> Answer:
+    """Open a disabled workspace again.
+
+    Example: holdfast workspaces enable research --tenant acme
+    """
+    return await switch(call, Workspace, (call.scope.tenant, id), enabled=True)

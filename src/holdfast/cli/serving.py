@@ -1,0 +1,93 @@
+"""The command that serves: the HTTP API over a database, in one process or several."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.text import Text
+
+from holdfast.cli import render
+from holdfast.cli.frame import Answer, Call
+from holdfast.core.errors import MissingExtra, UnsafeSettings
+
+if TYPE_CHECKING:
+    from holdfast.server.guards import Danger
+    from holdfast.server.settings import ServerSettings
+
+Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
+Port = Annotated[int, typer.Option("--port", min=1, max=65535, help="The port to listen on.")]
+Workers = Annotated[int, typer.Option("--workers", min=1, max=256, help="How many processes serve.")]
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="The model; offline without one.")
+]
+Cors = Annotated[
+    list[str] | None, typer.Option("--cors", metavar="ORIGIN", help="A site whose pages may ask; repeatable.")
+]
+JsonLogs = Annotated[bool, typer.Option("--json-logs", help="Log in JSON, one object a line.")]
+Check = Annotated[bool, typer.Option("--check", help="Say what stands against a start, and do not start.")]
+
+
+async def serve(
+    call: Call,
+    *,
+    host: Host = "127.0.0.1",
+    port: Port = 8100,
+    workers: Workers = 1,
+    model: Model = None,
+    cors: Cors = None,
+    json_logs: JsonLogs = False,
+    check: Check = False,
+) -> Answer:
+    """Serve the HTTP API until stopped with Ctrl-C.
+
+    On this machine alone, without credentials, unless AUTH_MODE says otherwise.
+
+    Example: holdfast serve --db sqlite:///agent.db --port 8100
+    """
+    from holdfast.server import serving
+
+    told = settings(url=call.url, host=host, port=port, workers=workers, json_logs=json_logs)
+    told = msgspec.structs.replace(told, model=model or told.model, cors=tuple(cors or told.cors))
+    dangers = await serving.check(told, os.environ)
+    if check:
+        shown = Text("\n".join(said(dangers)) or "Nothing stands against it.")
+        return Answer(value={"dangers": dangers}, shown=shown, ok=not dangers)
+    if dangers:
+        raise UnsafeSettings(problems=said(dangers))
+    call.err.print(Text(banner(told, os.environ.get("AUTH_MODE", "dev"))))
+    await serving.serve(told)
+    return Answer(value={"stopped": True}, shown=Text("Stopped."), aside=True)
+
+
+def settings(**given: object) -> "ServerSettings":
+    """The settings of the environment, but for those that are given.
+
+    Raises:
+        MissingExtra: The server is not installed.
+    """
+    try:
+        from holdfast.server.settings import from_variables
+    except ImportError as error:
+        raise MissingExtra(extra="server", package=error.name or "litestar") from error
+    return msgspec.structs.replace(from_variables(os.environ), **given)
+
+
+def said(dangers: "Sequence[Danger]") -> list[str]:
+    """Dangers in words."""
+    return [f"{danger.sentence} ({danger.code})" for danger in dangers]
+
+
+def banner(told: "ServerSettings", access: str) -> str:
+    """What is served, where, and how."""
+    model = told.model or "offline: it repeats what it hears; --model names a real one"
+    return "\n".join(
+        [
+            f"Holdfast serves http://{told.host}:{told.port}/api/v1",
+            f"  store    {render.without_password(told.url)}",
+            f"  access   {access}" + (": this machine alone, no credentials" if access == "dev" else ""),
+            f"  model    {model}",
+            f"  workers  {told.workers}",
+        ]
+    )

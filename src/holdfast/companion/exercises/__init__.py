@@ -1,0 +1,1 @@
+"""Guided exercises: a catalogue as data, and what leads through it."""

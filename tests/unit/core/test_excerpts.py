@@ -1,0 +1,95 @@
+"""The part of a text where the searched words stand, marked in whatever form they stand there."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.excerpts import Excerpt, excerpt
+from holdfast.core.text import forms, stem
+
+
+def marked(found: Excerpt) -> list[str]:
+    return [found.text[start:end] for start, end in found.marks]
+
+
+def test_a_short_text_is_shown_whole_with_its_words_marked() -> None:
+    found = excerpt("The train\nto   Lisbon leaves at nine.", ["lisbon", "train"])
+
+    assert found.text == "The train to Lisbon leaves at nine."
+    assert marked(found) == ["train", "Lisbon"]
+
+
+@pytest.mark.parametrize(
+    ("text", "searched", "words"),
+    [
+        ("We walked and walk.", "walking", ["walked", "walk"]),
+        ("Café or CAFE?", "cafe", ["Café", "CAFE"]),
+        ("Die Straße", "strasse", ["Straße"]),
+        ("nothing of it", "train", []),
+        ("", "train", []),
+    ],
+)
+def test_words_are_marked_in_every_form(text: str, searched: str, words: list[str]) -> None:
+    assert marked(excerpt(text, [searched])) == words
+
+
+def test_of_a_long_text_the_part_is_shown_that_holds_most_of_the_words() -> None:
+    text = f"train {'word ' * 100} the train to Lisbon {'word ' * 100}"
+    found = excerpt(text, ["train", "lisbon"], width=80)
+
+    assert marked(found) == ["train", "Lisbon"]
+    assert found.text.startswith("…")
+    assert found.text.endswith("…")
+    assert len(found.text) <= 82
+
+
+def test_of_a_long_text_without_the_words_the_beginning_is_shown() -> None:
+    found = excerpt("word " * 100, ["train"], width=40)
+
+    assert found.text == "word word word word word word word word…"
+    assert found.marks == ()
+
+
+@given(st.text(max_size=400), st.lists(st.text(min_size=1, max_size=8), max_size=3))
+def test_marks_stay_within_the_text_in_order_and_apart(text: str, searched: list[str]) -> None:
+    found = excerpt(text, searched, width=50)
+    ends = [0, *(end for _, end in found.marks)]
+
+    assert all(before <= start < end for before, (start, end) in zip(ends, found.marks, strict=False))
+    assert ends[-1] <= len(found.text) <= 52
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        ["walk", "walks", "walked", "walking"],
+        ["live", "lives", "lived", "living"],
+        ["stop", "stops", "stopped", "stopping"],
+        ["allergy", "allergies"],
+        ["city", "cities"],
+        ["try", "tries", "tried", "trying"],
+        ["glass", "glasses"],
+        ["bus", "buses"],
+        ["bee", "bees"],
+        ["play", "plays", "played", "playing"],
+    ],
+)
+def test_every_form_of_a_word_finds_every_other(family: list[str]) -> None:
+    assert len({stem(word) for word in family}) == 1
+    assert [word for word in family if not set(family) <= set(forms(word))] == []
+
+
+@pytest.mark.parametrize("word", ["this", "is", "sing", "2019", "été", "a", "bus", "ring", "need"])
+def test_what_has_no_ending_keeps_it(word: str) -> None:
+    assert stem(word) == word
+    assert forms(word)[0] == word
+
+
+@given(st.text(alphabet="aeiousdingyt", min_size=1, max_size=9))
+def test_forms_share_a_stem_and_none_is_there_twice(word: str) -> None:
+    made = forms(word)
+
+    assert {stem(form) for form in made} == {stem(word)}
+    assert len(set(made)) == len(made) < 12
