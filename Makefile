@@ -26,6 +26,10 @@ TYPED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py examples/*
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
+.PHONY: serve
+serve: $(READY) ## Set everything up and serve a chat and the API on loopback (SERVE_FLAGS are passed on)
+	@$(VENV)/bin/holdfast serve $(SERVE_FLAGS)
+
 .PHONY: demo
 demo: $(READY) ## Set everything up and see a thread survive a crash
 	@$(VENV)/bin/holdfast demo

@@ -41,5 +41,5 @@ def test_the_readme_names_only_targets_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     named = {line.split()[1] for line in README.splitlines() if line.startswith("make ")}
 
-    assert named == {"demo", "test"}
+    assert named == {"demo", "serve", "test"}
     assert all(f"\n{target}:" in makefile for target in named)

@@ -58,7 +58,7 @@ ONLY_SQLITE = {
         "erase_states",
     ],
     "the index of a file is merged by hand": ["stir_index", "merge_index", "settle_index"],
-    "a function tags what it saves": ["add_tag", "drop_tags"],
+    "a function tags what it saves": ["add_tags", "drop_tags"],
     "a function claims jobs, since others claim at the same moment": ["due_jobs"],
     "a function indexes many texts at once": [
         "add_text",

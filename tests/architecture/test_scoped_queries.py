@@ -55,7 +55,7 @@ UNBOUND = {
         "set_indexed",
         "text_row",
     ],
-    "it goes with a record that save_record or drop_record has found in scope": ["add_tag", "drop_tags"],
+    "it goes with a record that save_record or drop_record has found in scope": ["add_tags", "drop_tags"],
     "it reads no row of anybody": ["last_thread_key"],
     "it tidies the index of words as a whole, and touches one row that is nobody's": [
         "merge_index",

@@ -27,6 +27,7 @@ from holdfast.runtime.models import Model
 from holdfast.runtime.modes import Home, Homes
 from holdfast.runtime.outputs import Done, Output
 from holdfast.runtime.resting import compact_at_rest
+from holdfast.runtime.retaining import Retaining
 from holdfast.runtime.rewinding import Rewound, rewind
 from holdfast.runtime.schema import Conversation, Shape
 from holdfast.runtime.settings import RunIds, Settings, now_ms
@@ -139,6 +140,7 @@ class Runtime(Generic[Shape, Output]):
                 lambda: purge_due(db, settings.clock()),
                 lambda: end_lost(db, settings.clock()),
                 lambda: self._homes.drop_idle(self._turns.is_busy),
+                Retaining(db, settings.clock),
             ],
         )
 

@@ -227,7 +227,9 @@ class Effects:
 
     def _save_record(self, effect: SaveRecord) -> None:
         record = effect.record
-        self._check_revision(record.kind, record.id, effect.before)
+        if effect.before:
+            self._check_revision(record.kind, record.id, effect.before)
+        tags = _encode(record.tags)
         saved = self._run(
             "save_record",
             kind=record.kind,
@@ -235,13 +237,14 @@ class Effects:
             owner=record.owner,
             sort=record.sort,
             revision=record.revision,
-            tags=_encode(record.tags),
+            tags=tags,
             body=encode(record.body),
+            before=effect.before,
         )
         if not saved:
             raise Stale
-        for tag in record.tags:
-            self._run("add_tag", kind=record.kind, tag=tag, sort=record.sort, id=record.id)
+        if record.tags:
+            self._run("add_tags", kind=record.kind, tags=tags.decode(), sort=record.sort, id=record.id)
 
     def _check_revision(self, kind: str, id: str, before: int) -> None:
         """Hold a record to a revision, and take its tags away."""

@@ -460,15 +460,15 @@ WHERE (:user IS NULL OR :owner = :user)
 ON CONFLICT (tenant, kind, id) DO UPDATE
 SET owner = excluded.owner, sort = excluded.sort, revision = excluded.revision, tags = excluded.tags,
     body = excluded.body
-WHERE :user IS NULL OR records.owner = :user;
+WHERE records.revision = :before AND (:user IS NULL OR records.owner = :user);
 
 -- name: drop_record
 DELETE FROM records
 WHERE tenant = :tenant AND kind = :kind AND id = :id AND (:user IS NULL OR owner = :user);
 
--- name: add_tag
+-- name: add_tags
 INSERT OR IGNORE INTO tags (tenant, kind, tag, sort, id)
-VALUES (:tenant, :kind, :tag, :sort, :id);
+SELECT :tenant, :kind, value, :sort, :id FROM json_each(:tags) WHERE :user IS :user;
 
 -- name: drop_tags
 DELETE FROM tags

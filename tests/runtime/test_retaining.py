@@ -1,0 +1,55 @@
+"""Retention beside turns: a runtime applies the rules of its tenant, at once and then every hour."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.errors import ThreadNotFound
+from holdfast.core.items import user
+from holdfast.core.retaining import Rule
+from holdfast.runtime.retaining import HOUR_MS, Retaining
+from holdfast.testing.clock import Clock
+from holdfast.threads.database import Database
+
+DAY_MS = 24 * HOUR_MS
+
+
+@pytest.mark.promise("B-07")
+async def test_a_thread_that_is_past_its_time_is_let_go(db: Database) -> None:
+    thread = await db.create("old")
+    await thread.append(items=[user("Hi")])
+    written = (await thread.head()).updated
+    await db.retention.add(Rule(name="short", days=1))
+
+    await Retaining(db, Clock(written + 2 * DAY_MS))()
+
+    with pytest.raises(ThreadNotFound):
+        await thread.head()
+
+
+@pytest.mark.promise("B-07")
+async def test_rules_are_looked_at_again_after_an_hour_and_not_before(db: Database) -> None:
+    thread = await db.create("old")
+    clock = Clock((await thread.head()).updated + 2 * DAY_MS)
+    retaining = Retaining(db, clock)
+    await retaining()
+    await db.retention.add(Rule(name="short", days=1))
+    clock.advance(HOUR_MS - 1)
+    await retaining()
+    there = (await thread.head()).version
+    clock.advance(1)
+    await retaining()
+
+    assert there == 0
+    with pytest.raises(ThreadNotFound):
+        await thread.head()
+
+
+async def test_the_database_of_one_user_applies_no_rules(db: Database) -> None:
+    thread = await db.create("old", owner="ann")
+    await db.retention.add(Rule(name="short", days=1))
+    later = Clock((await thread.head()).updated + 2 * DAY_MS)
+
+    await Retaining(db.scope(tenant=db.tenant, user="ann"), later)()
+
+    assert (await thread.head()).version == 0
