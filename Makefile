@@ -19,6 +19,7 @@ PIP := -m pip --disable-pip-version-check --no-input --quiet
 UV_VERSION := 0.13.7
 COMPILE = build/uv/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(LOCK_FLAGS)
+EXTRAS := adk all client cli langgraph models openai-agents postgres pydantic-ai server testing
 WORKERS ?= 2
 TYPED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py examples/*.py))))
 
@@ -62,7 +63,7 @@ bench: $(BENCH_READY) ## Measure every public claim (BENCH_FLAGS are passed on)
 
 .PHONY: lock
 lock: build/uv/.ready ## Write the locks anew (LOCK_FLAGS=--upgrade for newer versions)
-	@$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements.lock
+	@$(COMPILE) pyproject.toml $(EXTRAS:%=--extra %) --group dev --output-file requirements.lock
 	@$(COMPILE) bench/requirements.in --output-file bench/requirements.lock
 
 .PHONY: clean

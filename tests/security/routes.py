@@ -149,11 +149,11 @@ ATTACKS: dict[tuple[str, str], Attack] = {
 OPEN = {
     ("GET", "/health"): "it says that the process answers, and nothing else",
     ("GET", "/ready"): "it says whether the store answers, and nothing else",
-    ("GET", "/"): "it leads to the Studio",
-    ("GET", "/studio"): "the Studio's page, the same for everybody; what it shows it asks the API for",
-    ("GET", "/studio/{path:path}"): "the Studio's files, the same for everybody",
 }
 """Routes that anybody may ask, and why."""
+
+PAGES = {("GET", "/"), ("GET", "/studio"), ("GET", "/studio/{path:path}")}
+"""The Studio's files, beside the API: the same for everybody. What they show they ask the API for."""
 
 SOCKETS = {"/ws"}
 """Routes that are no request and answer; they have tests of their own."""

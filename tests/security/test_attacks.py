@@ -16,7 +16,7 @@ import pytest_asyncio
 from litestar.routes import HTTPRoute, WebSocketRoute
 
 from holdfast.server.app import API, create_app
-from tests.security.routes import ATTACKS, DESCRIPTIONS, OPEN, SOCKETS
+from tests.security.routes import ATTACKS, DESCRIPTIONS, OPEN, PAGES, SOCKETS
 from tests.security.world import SECRET, Ask, Victim, World, world
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-10")]
@@ -69,14 +69,14 @@ def code_of(answer: httpx.Response) -> str:
 async def test_every_route_is_in_the_suite() -> None:
     asked, sockets = routes_of(create_app())
 
-    assert asked == ATTACKS.keys() | OPEN.keys()
+    assert asked == ATTACKS.keys() | OPEN.keys() | PAGES
     assert sockets == SOCKETS
 
 
 async def test_everything_beside_the_api_is_the_studio() -> None:
     beside = {route.path for route in create_app().routes if not route.path.startswith(API)}
 
-    assert beside == {"/", "/studio", "/studio/{path:path}"}
+    assert beside == {path for _, path in PAGES}
 
 
 async def test_every_list_with_a_cursor_is_in_the_suite() -> None:

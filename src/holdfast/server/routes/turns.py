@@ -14,8 +14,8 @@ from holdfast.client.bodies import NewTurn, NewTurnOn
 from holdfast.client.values import Told, TurnView
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import HoldfastError
-from holdfast.runtime.engine import TurnOptions
 from holdfast.runtime.context import MemoryMode
+from holdfast.runtime.engine import TurnOptions
 from holdfast.runtime.events import Event, RunFinished
 from holdfast.server.callers import Caller, Calling, ThreadId
 from holdfast.server.repeating import KEY, OWN
