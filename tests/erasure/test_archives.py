@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,9 @@ import pytest
 import holdfast as hf
 from holdfast.core.erasing import COMPLETE, PENDING
 from holdfast.core.values import Scope
+from holdfast.runtime.ending import FEEDBACK
+from holdfast.runtime.memory.finalizing import Finalizer
+from holdfast.testing import ScriptedModel
 from holdfast.threads.archive import export_threads, import_threads
 from tests.erasure.lives import WORDS, live, traces
 
@@ -26,8 +29,11 @@ async def db(tmp_path: Path) -> AsyncIterator[hf.Database]:
         yield db
 
 
-async def export(db: hf.Database, path: Path, ids: list[str] | None = None) -> None:
-    path.write_bytes(b"".join([line async for line in export_threads(db.store, Scope(), ids)]))
+async def export(
+    db: hf.Database, path: Path, ids: list[str] | None = None, kinds: Sequence[str] = ()
+) -> None:
+    written = export_threads(db.store, Scope(), ids, kinds=kinds)
+    path.write_bytes(b"".join([line async for line in written]))
 
 
 async def lines(path: Path) -> AsyncIterator[bytes]:
@@ -68,6 +74,30 @@ async def test_an_archive_of_one_person_goes_whole(db: hf.Database, tmp_path: Pa
 
     assert not archive.exists()
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
+
+
+@pytest.mark.promise("B-07")
+async def test_a_thread_goes_with_its_fork_and_all_that_is_about_the_two(
+    tmp_path: Path, store_name: str
+) -> None:
+    archive = tmp_path / "threads.jsonl"
+    async with hf.open(f"sqlite:///{tmp_path}/agent.db") as db:
+        runtime = hf.Runtime(db, model=ScriptedModel("Hi", "Hi", "Hi"), finalize=Finalizer())
+        await runtime.run_turn("one", "My dog is called Rex.")
+        await runtime.fork("one", "two")
+        await runtime.run_turn("two", "My cat is called Tom.")
+        await runtime.run_turn("other", "Hello")
+        await runtime.end_session("two", feedback="positive")
+        await export(db, archive, kinds=["run", "episode", FEEDBACK])
+        held = archive.read_bytes()
+        await db.erase(thread="one")
+        left = archive.read_bytes()
+        async with hf.open("memory://") as empty:
+            done = await import_threads(empty.store, Scope(), lines(archive))
+
+    assert all(word in held for word in (b"Rex", b"Tom", b"memory/@two", b"positive"))
+    assert not any(word in left for word in (b"Rex", b"Tom", b"memory/@two", b"positive", b"thread:two"))
+    assert [passed.thread for passed in done.threads] == ["other"]
 
 
 @pytest.mark.promise("B-07")

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 import holdfast as hf
+from holdfast.core.errors import InvalidArgument, RevisionConflict
 from holdfast.core.values import Record, RecordQuery
 from holdfast.runtime.ending import FEEDBACK, Left, end_expired, request_end
 from holdfast.runtime.engine import Runtime
@@ -128,6 +129,44 @@ async def test_feedback_is_recorded_with_the_end_and_never_as_text(db: Database)
     }
 
 
+@pytest.mark.promise("R-23")
+@pytest.mark.parametrize("said", ["it was all right I suppose", "", "positive\n"])
+async def test_feedback_that_is_no_label_is_refused_and_nothing_ends(db: Database, said: str) -> None:
+    runtime = quiet(db)
+    await runtime.run_turn("a", "Hi")
+
+    with pytest.raises(InvalidArgument):
+        await runtime.end_session("a", feedback=said)
+    assert await active_episode(db, "a") is not None
+    assert await db.records.find(RecordQuery(kind=FEEDBACK)) == []
+
+
+@pytest.mark.promise("R-08")
+async def test_feedback_that_somebody_has_recorded_already_does_not_block_the_end(db: Database) -> None:
+    runtime = quiet(db)
+    await runtime.run_turn("a", "Hi")
+    now = await active_episode(db, "a")
+    assert now is not None
+    await db.records.put(Record(kind=FEEDBACK, id=now.id, body={"label": "neutral"}))
+    ended = await runtime.end_session("a", feedback="positive")
+
+    (record,) = await db.records.find(RecordQuery(kind=FEEDBACK))
+    assert ended is not None
+    assert (ended.status, record.body["label"]) == ("ended", "positive")
+
+
+@pytest.mark.promise("R-08")
+async def test_an_episode_whose_id_is_taken_is_an_error_and_no_endless_loop(db: Database) -> None:
+    runtime = quiet(db)
+    await runtime.run_turn("a", "Hi")
+    now = await active_episode(db, "a")
+    assert now is not None
+    await db.records.put(Record(kind=ROW, id=now.id, body={}))
+
+    with pytest.raises(RevisionConflict):
+        await runtime.end_session("a")
+
+
 @pytest.mark.promise("R-08")
 async def test_the_transcript_of_an_episode_is_its_own(db: Database) -> None:
     heard: list[list[str]] = []
@@ -144,6 +183,23 @@ async def test_the_transcript_of_an_episode_is_its_own(db: Database) -> None:
         await runtime.end_session("a")
 
     assert heard == [["1", "One."], ["2", "Two."]]
+
+
+@pytest.mark.promise("R-08", "R-12")
+async def test_an_end_that_is_made_late_tells_nothing_of_the_next_episode(db: Database) -> None:
+    heard: list[list[str]] = []
+
+    async def listen(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+        heard.append([message.text for message in transcript])
+        return Left(episode=of)
+
+    runtime = Runtime(db, model=ScriptedModel("One.", "Two."), finalize=listen)
+    await runtime.run_turn("a", "1")
+    await request_end(db, "a", by="api", now=1)
+    await runtime.run_turn("a", "2")
+    await work(db, runtime._settings)
+
+    assert heard == [["1", "One."]]
 
 
 @pytest.mark.promise("R-12", "F-13")
@@ -242,6 +298,33 @@ async def test_closing_the_runtime_ends_what_it_began(db: Database) -> None:
     assert not await db.records.find(RecordQuery(kind=ACTIVE_ROW))
 
 
+@pytest.mark.promise("R-11")
+async def test_closing_the_runtime_waits_no_longer_than_its_deadline(db: Database) -> None:
+    async def never(db: Database, of: Episode, transcript: Sequence[Message]) -> Left:
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    runtime = Runtime(db, stages=[notice], finalize=never, close_seconds=0.2)
+    await runtime.run_turn("a", "Hi")
+    async with asyncio.timeout(30):
+        await runtime.close()
+
+    (job,) = await db.jobs.list()
+    assert [of.status for of in await endings(db)] == ["ending"]
+    assert (job.status, job.attempts) == ("waiting", 0)
+
+
+@pytest.mark.promise("R-11")
+async def test_nobody_keeps_the_session_of_somebody_else_from_being_ended_at_the_close(db: Database) -> None:
+    runtime = Runtime(db, stages=[notice])
+    await runtime.run_turn("a", "Hi", user="ann")
+    refused = await runtime.end_session("a", user="eve")
+    await runtime.close()
+
+    assert refused is None
+    assert [(of.thread, of.ended_by) for of in await endings(db)] == [("a", "shutdown")]
+
+
 @pytest.mark.promise("R-12")
 async def test_what_a_turn_noticed_while_its_episode_was_ended_is_kept(db: Database) -> None:
     async def ended_meanwhile(state: hf.State, ctx: hf.Context) -> hf.Delta:
@@ -250,8 +333,7 @@ async def test_what_a_turn_noticed_while_its_episode_was_ended_is_kept(db: Datab
         await request_end(db, "a", by="api", now=1)
         return {"reply": "ok"}
 
-    async with Runtime(db, stages=[ended_meanwhile], finalize_active_sessions_on_close=False) as runtime:
-        await runtime.run_turn("a", "Hi")
+    await Runtime(db, stages=[ended_meanwhile]).run_turn("a", "Hi")  # not swept, so the end is not made yet
 
     (of,) = await endings(db)
     assert (await episode(db, of.id)).candidates == ({"said": "late"},)

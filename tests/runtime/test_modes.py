@@ -321,6 +321,15 @@ async def test_another_user_neither_sees_nor_joins_an_incognito_thread(db: Datab
         assert (await runtime.threads()).threads == ()
 
 
+@pytest.mark.promise("R-14")
+async def test_a_runtime_that_is_always_incognito_lists_nothing_of_the_database(db: Database) -> None:
+    await db.create("a")
+    async with talking(db, memory_mode=INCOGNITO) as runtime:
+        await runtime.run_turn("b", "Hi")
+
+        assert (await runtime.threads()).threads == ()
+
+
 @pytest.mark.promise("R-15")
 @pytest.mark.parametrize(
     ("offered", "asked"), [(INCOGNITO, LOCAL), (INCOGNITO, SYNCED), (LOCAL, SYNCED)], ids=str

@@ -77,6 +77,15 @@ async def test_one_search_finds_items_facts_arcs_and_rules(mine: Database) -> No
 
 
 @pytest.mark.promise("B-12")
+async def test_somebody_who_searches_for_themselves_need_not_say_whose_it_is(mine: Database) -> None:
+    alice = mine.scope(tenant=mine.tenant, user="alice")
+    page = await search_everything(alice, Search(query="boat sister sailing"))
+
+    assert {hit.kind for hit in page.hits} == set(KINDS)
+    assert {hit.thread for hit in page.hits} == {"trip", Memory(mine, "alice").thread}
+
+
+@pytest.mark.promise("B-12")
 async def test_the_searched_words_are_marked_in_whatever_form(mine: Database) -> None:
     (hit,) = await found(mine, "Sails to LISBON", kinds=("items",), role="user")
 

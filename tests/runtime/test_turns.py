@@ -311,6 +311,22 @@ async def test_the_table_says_what_happens_when_a_run_is_resumed(db: Database) -
     assert [change.reason for change in changes] == the_table()["resume"]
 
 
+async def test_nobody_cancels_the_turn_of_somebody_else(db: Database) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(state: hf.State, ctx: Context) -> None:
+        begun.set()
+        await go_on.wait()
+
+    async with Runtime(db, stages=[wait]) as runtime:
+        turn = asyncio.create_task(runtime.run_turn("a", "Hi", user="ann"))
+        await begun.wait()
+        was_cancelled = await runtime.cancel("a", user="eve")
+        go_on.set()
+
+        assert (was_cancelled, (await turn).termination) == (False, "natural")
+
+
 @pytest.mark.promise("T-08")
 async def test_the_table_says_what_happens_when_a_run_is_cancelled(db: Database) -> None:
     called = asyncio.Event()

@@ -11,12 +11,12 @@ import holdfast as hf
 from holdfast.core.errors import InvalidArgument, InvalidId, KeyReused, StoreUnavailable, TurnSuspended
 from holdfast.core.planning import Plan, Setting
 from holdfast.core.rows import Asking
-from holdfast.core.values import Scope
+from holdfast.core.values import Record, Scope
 from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.crises import Assessment
 from holdfast.runtime.ending import FEEDBACK, Left
 from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import ROW, Episode, active_episode, episode_of
+from holdfast.runtime.episodes import ACTIVE_ROW, LEASED, ROW, Episode, active_episode, episode_of
 from holdfast.runtime.memory.finalizing import Finalizer
 from holdfast.runtime.memory.keeping import memory_of
 from holdfast.runtime.messages import Message
@@ -232,6 +232,20 @@ async def test_a_client_that_promised_to_be_there_and_is_silent_is_lost(db: Data
 
     assert before is not None
     assert [(of.ended_by, of.status) for of in await ended(db)] == [("lost", "ended")]
+
+
+@pytest.mark.promise("R-09")
+async def test_a_damaged_row_keeps_no_other_lost_call_from_ending(db: Database) -> None:
+    clock = Clock()
+    runtime = talking(db, clock=clock)
+    await runtime.record_voice_turn("b", said="Hi", replied="Hello.")
+    await runtime.voice_alive("b", seconds=60)
+    tags = ("modality:voice", LEASED)
+    await db.records.put(Record(kind=ACTIVE_ROW, id="a", body={"no": "episode"}, tags=tags, sort=1))
+    clock.advance(MINUTE)
+    await end_lost(db, clock())
+
+    assert [(of.thread, of.ended_by) for of in await ended(db)] == [("b", "lost")]
 
 
 @pytest.mark.promise("R-09")

@@ -125,6 +125,14 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ),
     ("POST", "/sessions/{id:str}/end"): Attack(ask=post("/sessions/{v.thread}/end", {}), others=HIDDEN),
     ("POST", "/sessions/{id:str}/export"): Attack(ask=post("/sessions/{v.thread}/export"), others=HIDDEN),
+    # The same id in another tenant is another session, which an import makes.
+    ("POST", "/sessions/{id:str}/import"): Attack(
+        ask=post(
+            "/sessions/{v.thread}/import",
+            {"format": "holdfast.session", "version": 1, "session": "{v.thread}", "state": {}},
+        ),
+        others={"eve": {200}, "bob": {404, 409}},
+    ),
     ("POST", "/sessions/import"): Attack(ask=_imported, others={"eve": {422}, "bob": {422}}),
     # Memory. Whose it is comes from the credentials; naming somebody else is refused.
     ("GET", "/memory"): Attack(ask=get("/memory", **OWNER), others=REFUSED, cursor="taken"),

@@ -10,13 +10,15 @@ from contextlib import asynccontextmanager
 import uvicorn
 from litestar import Litestar
 
+from holdfast.server.connections import Connection
+
 
 @asynccontextmanager
-async def listening(app: Litestar) -> AsyncIterator[str]:
+async def listening(app: Litestar, http: type[Connection] = Connection) -> AsyncIterator[str]:
     """Serve an application; the address it is at."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(app, http=http, log_config=None, lifespan="on", timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve([listener]))
     while not server.started:

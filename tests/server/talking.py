@@ -6,14 +6,16 @@ import asyncio
 import socket
 import sys
 from collections.abc import AsyncIterator
+from typing import TypeVar
 
 import uvicorn
 
 import holdfast as hf
-from holdfast.runtime.models import Part, Reply, Request, Text
+from holdfast.runtime.models import Part, Reply, Request, Text, Usage
 from holdfast.server.app import create_app
 from holdfast.server.settings import ServerSettings
 
+T = TypeVar("T")
 WORDS = [f"word{number} " for number in range(12)]
 
 
@@ -32,7 +34,7 @@ class SlowModel:
             yield Text(word)
         yield Reply(text="".join(WORDS))
 
-    async def fill(self, request: Request, kind: type[object]) -> object:
+    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
         """Nothing."""
         raise NotImplementedError
 
@@ -41,7 +43,9 @@ def main(url: str, pause: str) -> None:
     """Serve until killed."""
     model = SlowModel(float(pause))
     settings = ServerSettings(url=url, secret="the same for every process of this test", sweep_seconds=0.5)
-    app = create_app(settings, make_runtime=lambda db: hf.Runtime(db, model=model, lease_seconds=3.0))  # type: ignore[arg-type]  # it fills no forms
+    app = create_app(
+        settings, make_runtime=lambda db: hf.Runtime(db, model=model, lease_seconds=3.0, sweep_seconds=0.5)
+    )
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     sys.stdout.write(f"{listener.getsockname()[1]}\n")

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli import crises, erasing, jobs, keeping, looking, remembering, serving, tending
+from holdfast.cli import crises, erasing, jobs, keeping, looking, manifests, remembering, serving, tending
+from holdfast.cli.chatting import chat
 from holdfast.cli.demo import demo
 from holdfast.cli.frame import Work, complain, consoles, framed
 from holdfast.cli.identities import keys, members, tenants, users, workspaces
@@ -16,6 +17,7 @@ from holdfast.cli.searching import search
 
 COMMANDS: tuple[Work, ...] = (
     demo,
+    chat,
     serving.serve,
     looking.threads,
     looking.show,
@@ -49,6 +51,10 @@ GROUPS: dict[str, tuple[str, tuple[Work, ...]]] = {
             remembering.recall,
             remembering.export,
         ),
+    ),
+    "session": (
+        "One session as a document: write it, or put another in its place.",
+        (manifests.export, manifests.import_),
     ),
     "jobs": (
         "Work that is left to do, and what was given up.",

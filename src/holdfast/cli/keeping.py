@@ -237,14 +237,14 @@ def _about(call: Call, owner: str, threads: list[str] | None) -> Call:
 async def _written(lines: AsyncIterator[bytes], output: str) -> archive.Total:
     """Write an archive; what its last line says it holds."""
     line = b""
-    with _output(output) as file:
+    with opened_output(output) as file:
         async for line in lines:
             file.write(line)
     return msgspec.json.decode(line, type=archive.Total)
 
 
 @contextmanager
-def _output(name: str) -> Iterator[BinaryIO]:
+def opened_output(name: str) -> Iterator[BinaryIO]:
     """Standard output, or a file that appears only once it is whole."""
     if name == "-":
         yield sys.stdout.buffer

@@ -1,10 +1,13 @@
 """What requests of the HTTP API carry. The client makes these and the server reads them."""
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from holdfast.core.encoding import JSON
+
+Mode: TypeAlias = Literal["incognito", "local", "synced"]
+Label: TypeAlias = Literal["positive", "neutral", "negative"]
 
 
 class NewThread(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,12 +55,13 @@ class NewRewind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One message to a thread. ``user`` is needed where the credentials name none.
 
-    An ``incognito`` turn needs none and leaves no trace: its thread lives in one process until it is ended.
+    With the mode ``incognito`` nobody is needed and no trace is left: the thread lives in one process until
+    it is ended, and without a mode it stays as it began.
     """
 
     message: str
     user: str | None = None
-    incognito: bool = False
+    mode: Mode | None = None
     message_id: str | None = None
     busy: Literal["wait", "refuse", "queue"] = "wait"
 
@@ -86,7 +90,7 @@ class NewDecisions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class NewEnd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Asks to end the episode that a session is in, with what its user thought of it."""
 
-    feedback: str | None = None
+    feedback: Label | None = None
 
 
 class NewCorrection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,4 +123,97 @@ class NewFeedback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What a user thought: a label, never text."""
 
     thread: str
-    label: Literal["positive", "neutral", "negative"]
+    label: Label
+
+
+# Calls.
+
+
+class SpokenCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool that was called while somebody spoke: its output, or the error that it ended with."""
+
+    name: str
+    arguments: JSON = None
+    output: JSON = None
+    error: str | None = None
+    id: str | None = None
+
+
+class Assessed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How serious a spoken turn was, from 0 (nothing) to 3, and how that was found; names, never words."""
+
+    level: int
+    confidence: float | None = None
+    path: str | None = None
+    override: str | None = None
+    llm_failed: bool = False
+
+
+class NewVoiceTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A turn of a call, once it was spoken: what was said, which tools were called, what was replied."""
+
+    said: str = ""
+    replied: str = ""
+    tool_calls: list[SpokenCall] = []
+    crisis: Assessed | None = None
+    user: str | None = None
+    mode: Mode | None = None
+
+
+class NewSign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sign that a call goes on, and for how long its client may be silent."""
+
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 60.0
+
+
+# For operators.
+
+
+class NewErasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose traces go: all of an owner, or a thread and its forks. A dry run only counts.
+
+    With ``identities`` the owner's user, memberships, logins and keys go too, so that nobody comes back as
+    them.
+    """
+
+    owner: str | None = None
+    thread: str | None = None
+    with_crisis_log: bool = False
+    identities: bool = False
+    dry_run: bool = False
+
+
+class NewHold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An owner or a thread that must stay, and why."""
+
+    reason: str
+    owner: str | None = None
+    thread: str | None = None
+
+
+class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Threads that nobody has written to for so many days may go: all, or those with a label."""
+
+    days: Annotated[float, msgspec.Meta(gt=0, le=36_500)]
+    label: str | None = None
+
+
+class NewApplying(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Asks to let go of what the rules in force let go. A dry run only says which threads that is."""
+
+    dry_run: bool = False
+
+
+class NewExtension(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rows of the crisis log that are to be kept for longer: some ids, or those of a thread or an owner."""
+
+    until: Annotated[int, msgspec.Meta(gt=0, lt=1 << 53)]
+    ids: list[str] = []
+    thread: str | None = None
+    owner: str | None = None
+
+
+class NewPurge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Asks to delete the rows of the crisis log whose date has come. A dry run only counts them."""
+
+    dry_run: bool = False

@@ -3,17 +3,19 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from functools import update_wrapper
+from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
+from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 import msgspec
 
 from holdfast.client import calls
-from holdfast.client.calls import Call
+from holdfast.client.bodies import Mode
 from holdfast.client.events import Reader
+from holdfast.client.methods import awaited, blocking
+from holdfast.client.operators import AsyncOperator, Operator
 from holdfast.client.problems import error_of
+from holdfast.client.requests import Call
 from holdfast.client.values import Told
 from holdfast.core.errors import MissingExtra, OutcomeUnknown, StoreUnavailable
 
@@ -30,24 +32,6 @@ TIMEOUT = httpx.Timeout(10.0, read=300.0)
 ATTEMPTS = 5
 """How often a lost stream is taken up again in a row without a single new event."""
 PAUSE = 0.2
-
-
-def _awaited(call: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """A call as an async method."""
-
-    async def send(self: "AsyncClient", *args: P.args, **kwargs: P.kwargs) -> T:
-        return cast("T", await self._send(call(*args, **kwargs)))
-
-    return cast("Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]", update_wrapper(send, call))
-
-
-def _blocking(call: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], T]:
-    """A call as a method that blocks."""
-
-    def send(self: "Client", *args: P.args, **kwargs: P.kwargs) -> T:
-        return cast("T", self._send(call(*args, **kwargs)))
-
-    return cast("Callable[Concatenate[Any, P], T]", update_wrapper(send, call))
 
 
 class AsyncClient:
@@ -69,6 +53,7 @@ class AsyncClient:
         self._owned = http is None
         self._url = url.rstrip("/")
         self._headers = _credentials(token, headers)
+        self.operator = AsyncOperator(self._send)
 
     async def __aenter__(self) -> Self:
         return self
@@ -90,43 +75,50 @@ class AsyncClient:
             raise _lost(call, error) from error
         return _read(call, answer.status_code, answer.content)
 
-    health = _awaited(calls.health)
-    ready = _awaited(calls.ready)
-    create_thread = _awaited(calls.create_thread)
-    threads = _awaited(calls.threads)
-    thread = _awaited(calls.thread)
-    delete_thread = _awaited(calls.delete_thread)
-    items = _awaited(calls.items)
-    changesets = _awaited(calls.changesets)
-    append = _awaited(calls.append)
-    state = _awaited(calls.state)
-    diff = _awaited(calls.diff)
-    verify = _awaited(calls.verify)
-    fork = _awaited(calls.fork)
-    rewind = _awaited(calls.rewind)
-    run_turn = _awaited(calls.run_turn)
-    runs = _awaited(calls.runs)
-    run = _awaited(calls.run)
-    cancel = _awaited(calls.cancel)
-    decide = _awaited(calls.decide)
-    sessions_state = _awaited(calls.sessions_state)
-    sessions = _awaited(calls.sessions)
-    session = _awaited(calls.session)
-    delete_session = _awaited(calls.delete_session)
-    turns = _awaited(calls.turns)
-    end_session = _awaited(calls.end_session)
-    export_session = _awaited(calls.export_session)
-    import_sessions = _awaited(calls.import_sessions)
-    memory = _awaited(calls.memory)
-    export_memory = _awaited(calls.export_memory)
-    correct_memory = _awaited(calls.correct_memory)
-    forget_memory = _awaited(calls.forget_memory)
-    undo_memory = _awaited(calls.undo_memory)
-    set_recall = _awaited(calls.set_recall)
-    search = _awaited(calls.search)
-    feedback = _awaited(calls.feedback)
-    jobs = _awaited(calls.jobs)
-    retry_job = _awaited(calls.retry_job)
+    health = awaited(calls.health)
+    ready = awaited(calls.ready)
+    create_thread = awaited(calls.create_thread)
+    threads = awaited(calls.threads)
+    thread = awaited(calls.thread)
+    delete_thread = awaited(calls.delete_thread)
+    items = awaited(calls.items)
+    changesets = awaited(calls.changesets)
+    append = awaited(calls.append)
+    state = awaited(calls.state)
+    diff = awaited(calls.diff)
+    verify = awaited(calls.verify)
+    fork = awaited(calls.fork)
+    rewind = awaited(calls.rewind)
+    run_turn = awaited(calls.run_turn)
+    runs = awaited(calls.runs)
+    run = awaited(calls.run)
+    cancel = awaited(calls.cancel)
+    decide = awaited(calls.decide)
+    sessions_state = awaited(calls.sessions_state)
+    sessions = awaited(calls.sessions)
+    session = awaited(calls.session)
+    delete_session = awaited(calls.delete_session)
+    turns = awaited(calls.turns)
+    end_session = awaited(calls.end_session)
+    session_status = awaited(calls.session_status)
+    record_voice_turn = awaited(calls.record_voice_turn)
+    voice_alive = awaited(calls.voice_alive)
+    voice_lost = awaited(calls.voice_lost)
+    export_person = awaited(calls.export_person)
+    export_session = awaited(calls.export_session)
+    import_sessions = awaited(calls.import_sessions)
+    export_manifest = awaited(calls.export_manifest)
+    import_manifest = awaited(calls.import_manifest)
+    memory = awaited(calls.memory)
+    export_memory = awaited(calls.export_memory)
+    correct_memory = awaited(calls.correct_memory)
+    forget_memory = awaited(calls.forget_memory)
+    undo_memory = awaited(calls.undo_memory)
+    set_recall = awaited(calls.set_recall)
+    search = awaited(calls.search)
+    feedback = awaited(calls.feedback)
+    jobs = awaited(calls.jobs)
+    retry_job = awaited(calls.retry_job)
 
     async def stream_turn(
         self,
@@ -134,12 +126,14 @@ class AsyncClient:
         message: str,
         *,
         user: str | None = None,
+        mode: Mode | None = None,
         busy: Busy = "wait",
         key: str | None = None,
         after: str | None = None,
     ) -> AsyncIterator[Told]:
         """Run one turn and hear of it as it goes. If the connection is lost, it is taken up where it was."""
-        call = calls.stream_turn(thread, message, user=user, busy=busy, key=key or secrets.token_hex(16))
+        key = key or secrets.token_hex(16)
+        call = calls.stream_turn(thread, message, user=user, mode=mode, busy=busy, key=key)
         async for event in self._stream(call, after):
             yield event
 
@@ -185,6 +179,7 @@ class Client:
         self._owned = http is None
         self._url = url.rstrip("/")
         self._headers = _credentials(token, headers)
+        self.operator = Operator(self._send)
 
     def __enter__(self) -> Self:
         return self
@@ -206,43 +201,50 @@ class Client:
             raise _lost(call, error) from error
         return _read(call, answer.status_code, answer.content)
 
-    health = _blocking(calls.health)
-    ready = _blocking(calls.ready)
-    create_thread = _blocking(calls.create_thread)
-    threads = _blocking(calls.threads)
-    thread = _blocking(calls.thread)
-    delete_thread = _blocking(calls.delete_thread)
-    items = _blocking(calls.items)
-    changesets = _blocking(calls.changesets)
-    append = _blocking(calls.append)
-    state = _blocking(calls.state)
-    diff = _blocking(calls.diff)
-    verify = _blocking(calls.verify)
-    fork = _blocking(calls.fork)
-    rewind = _blocking(calls.rewind)
-    run_turn = _blocking(calls.run_turn)
-    runs = _blocking(calls.runs)
-    run = _blocking(calls.run)
-    cancel = _blocking(calls.cancel)
-    decide = _blocking(calls.decide)
-    sessions_state = _blocking(calls.sessions_state)
-    sessions = _blocking(calls.sessions)
-    session = _blocking(calls.session)
-    delete_session = _blocking(calls.delete_session)
-    turns = _blocking(calls.turns)
-    end_session = _blocking(calls.end_session)
-    export_session = _blocking(calls.export_session)
-    import_sessions = _blocking(calls.import_sessions)
-    memory = _blocking(calls.memory)
-    export_memory = _blocking(calls.export_memory)
-    correct_memory = _blocking(calls.correct_memory)
-    forget_memory = _blocking(calls.forget_memory)
-    undo_memory = _blocking(calls.undo_memory)
-    set_recall = _blocking(calls.set_recall)
-    search = _blocking(calls.search)
-    feedback = _blocking(calls.feedback)
-    jobs = _blocking(calls.jobs)
-    retry_job = _blocking(calls.retry_job)
+    health = blocking(calls.health)
+    ready = blocking(calls.ready)
+    create_thread = blocking(calls.create_thread)
+    threads = blocking(calls.threads)
+    thread = blocking(calls.thread)
+    delete_thread = blocking(calls.delete_thread)
+    items = blocking(calls.items)
+    changesets = blocking(calls.changesets)
+    append = blocking(calls.append)
+    state = blocking(calls.state)
+    diff = blocking(calls.diff)
+    verify = blocking(calls.verify)
+    fork = blocking(calls.fork)
+    rewind = blocking(calls.rewind)
+    run_turn = blocking(calls.run_turn)
+    runs = blocking(calls.runs)
+    run = blocking(calls.run)
+    cancel = blocking(calls.cancel)
+    decide = blocking(calls.decide)
+    sessions_state = blocking(calls.sessions_state)
+    sessions = blocking(calls.sessions)
+    session = blocking(calls.session)
+    delete_session = blocking(calls.delete_session)
+    turns = blocking(calls.turns)
+    end_session = blocking(calls.end_session)
+    session_status = blocking(calls.session_status)
+    record_voice_turn = blocking(calls.record_voice_turn)
+    voice_alive = blocking(calls.voice_alive)
+    voice_lost = blocking(calls.voice_lost)
+    export_person = blocking(calls.export_person)
+    export_session = blocking(calls.export_session)
+    import_sessions = blocking(calls.import_sessions)
+    export_manifest = blocking(calls.export_manifest)
+    import_manifest = blocking(calls.import_manifest)
+    memory = blocking(calls.memory)
+    export_memory = blocking(calls.export_memory)
+    correct_memory = blocking(calls.correct_memory)
+    forget_memory = blocking(calls.forget_memory)
+    undo_memory = blocking(calls.undo_memory)
+    set_recall = blocking(calls.set_recall)
+    search = blocking(calls.search)
+    feedback = blocking(calls.feedback)
+    jobs = blocking(calls.jobs)
+    retry_job = blocking(calls.retry_job)
 
     def stream_turn(
         self,
@@ -250,12 +252,14 @@ class Client:
         message: str,
         *,
         user: str | None = None,
+        mode: Mode | None = None,
         busy: Busy = "wait",
         key: str | None = None,
         after: str | None = None,
     ) -> Iterator[Told]:
         """Run one turn and hear of it as it goes. If the connection is lost, it is taken up where it was."""
-        call = calls.stream_turn(thread, message, user=user, busy=busy, key=key or secrets.token_hex(16))
+        key = key or secrets.token_hex(16)
+        call = calls.stream_turn(thread, message, user=user, mode=mode, busy=busy, key=key)
         yield from self._stream(call, after)
 
     def follow(self, thread: str, *, after: str | None = None, run: str | None = None) -> Iterator[Told]:

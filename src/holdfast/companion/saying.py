@@ -3,38 +3,52 @@
 import re
 
 YES = re.compile(
-    r"\W*(?:(?:oh|well|ok(?:ay)?|um+|hm+|please|and)\W+)*"
-    r"(?:y|yes+|yeah|yep|yup|sure|ok|okay|k|of\s+course|please(?:\s+do)?|do\s+it|go\s+ahead|go\s+on|confirm(?:ed)?|"
-    r"absolutely|definitely|alright|all\s+right|let['’]?s(?:\s+(?:do|try|go|begin|start)(?:\s+(?:it|that))?)?|sounds\s+good|"
-    r"i(?:['’]d|\s+would)\s+(?:like|love)\s+(?:to|that)|i\s+am|i['’]?m\s+ready|ready|why\s+not|"
-    r"ja|jawohl|gerne?|oui|d['’]accord|s[íi]|claro|sim|tak|evet|va\s+bene)"
-    r"(?P<rest>\W.*)?",
+    r"\W*(?:(?:oh|well|um+|hm+|please|and)\W+)*"
+    r"(?:y|yes+|yeah|yep|yup|sure|ok|okay|of\s+course|absolutely|definitely|alright|all\s+right|confirm(?:ed)?|"
+    r"ja|jawohl|gerne?|oui|d['’]accord|s[íi]|claro|sim|tak|evet)\b(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,
+)
+AGREEING = re.compile(
+    r"\W*(?:(?:oh|well|um+|hm+|and)\W+)*"
+    r"(?:please(?:\s+do)?|do\s+(?:it|that)|go\s+(?:ahead|on)|let['’]?s(?:\s+(?:do|try|go|begin|start)(?:\s+(?:it|that))?)?|"
+    r"sounds\s+good|i(?:['’]d|\s+would)\s+(?:like|love)\s+(?:to|that)|i\s+am(?:\s+ready)?|i['’]?m\s+(?:ready|here|sitting)|"
+    r"ready|why\s+not|k|va\s+bene|done|i\s+(?:have|did|do))\W*",
+    re.IGNORECASE,
 )
 NO = re.compile(
     r"\W*(?:(?:oh|well|ok(?:ay)?|um+|hm+|actually|please)\W+)*"
-    r"(?:n|no+|nope|nah|not?\s+(?:now|yet|really|today|thanks?|thank\s+you)|never(?:\s*mind)?|don['’]?t|do\s+not|cancel|stop|"
+    r"(?:n|no+|nope|nah|not?\s+(?:now|yet|really|today|thanks?|thank\s+you)|never(?:\s*mind)?|don['’]?t|"
+    r"do\s+not|cancel|stop|"
     r"leave\s+it|keep\s+(?:it|them|that)|rather\s+not|i(?:['’]d|\s+would)\s+rather\s+not|wait|"
     r"nein|lieber\s+nicht|non|n[ãa]o|nie|nee|hay[ıi]r)"
     r"(?P<rest>\W.*)?",
     re.IGNORECASE | re.DOTALL,
 )
 BUT = re.compile(r"\b(?:but|not|no|don['’]?t|wait|except|only|instead|rather)\b", re.IGNORECASE)
-LONGEST_YES = 8
+LONGEST_YES = 7
 """A longer answer says more than yes."""
 
 LEAVING = re.compile(
-    r"^\W*(?:(?:ok(?:ay)?|please|sorry|no|actually|can\s+we|could\s+we|let['’]?s|i\s+(?:want|need)\s+to|i(?:['’]d|\s+would)"
+    r"^\W*(?:(?:ok(?:ay)?|please|sorry|no|actually|can\s+we|could\s+we|let['’]?s|i\s+(?:want|need)\s+to|"
+    r"i(?:['’]d|\s+would)"
     r"\s+(?:like|rather|prefer)(?:\s+to)?)\W+)*"
-    r"(?:stop|quit|exit|leave|end|skip|enough|cancel|finish|that['’]?s\s+enough|no\s+more|give\s+up|"
-    r"(?:do|try|talk\s+about)\s+something\s+else|not\s+(?:do|doing)\s+this|(?:don['’]?t|do\s+not)\s+want\s+(?:to\s+)?"
-    r"(?:do\s+)?(?:this|it|continue|go\s+on)|just\s+talk|(?:this|it)\s+(?:is\s+not|isn['’]?t)\s+(?:working|helping))\b",
+    r"(?:(?:stop|quit|exit|leave|end|enough|cancel|finish|no\s+more|give\s+up)"
+    r"(?=\W*$|[.!,]\s|\s+(?:this|it|here|now|please|the\s+exercise|doing|for\s+(?:now|today)|with)\b)|"
+    r"that['’]?s\s+enough|"
+    r"(?:do|try|talk\s+about)\s+something\s+else|not\s+(?:do|doing)\s+this|(?:don['’]?t|"
+    r"do\s+not)\s+want\s+(?:to\s+)?"
+    r"(?:do\s+)?(?:this|it|continue|go\s+on)|just\s+talk|(?:this|it)\s+(?:is\s+not|isn['’]?t)\s+(?:working|"
+    r"helping))\b",
     re.IGNORECASE,
 )
 DISLIKING = re.compile(
-    r"\bi\s+(?:don['’]?t|do\s+not|can['’]?t|cannot)\s+(?:want|like|do)\s+(?:to\s+)?(?:(?:do|continue|go\s+on\s+with)\s+)?"
+    r"\bi\s+(?:don['’]?t|do\s+not|can['’]?t|cannot)\s+(?:want|like|do)\s+(?:to\s+)?(?:(?:do|continue|"
+    r"go\s+on\s+with)\s+)?"
     r"(?:this|it|the\s+exercise|any\s?more)\b|\b(?:makes?|making)\s+(?:it|me|things)\s+(?:feel\s+)?worse\b",
     re.IGNORECASE,
+)
+SKIPPING = re.compile(
+    r"^\W*(?:(?:please|can\s+we|let['’]?s)\s+)?(?:skip|next|pass|move\s+on|go\s+on)\b.{0,30}$", re.IGNORECASE
 )
 ASKING = re.compile(
     r"^\W*(?:(?:wait|sorry|ok(?:ay)?|and|but|so|hm+|um+)\W+)*"
@@ -46,10 +60,12 @@ LONGEST_QUESTION = 30
 
 def is_yes(message: str) -> bool:
     """Whether a message agrees, and says nothing against it."""
+    if AGREEING.fullmatch(message):
+        return True
     found = YES.fullmatch(message)
-    if found is None or len(message.split()) > LONGEST_YES:
+    if found is None or len(message.split()) > LONGEST_YES or "?" in message:
         return False
-    return not BUT.search(found["rest"] or "")
+    return not BUT.search(found["rest"])
 
 
 def is_no(message: str) -> bool:
@@ -60,6 +76,11 @@ def is_no(message: str) -> bool:
 def is_leaving(message: str) -> bool:
     """Whether somebody wants to leave what is under way."""
     return bool(LEAVING.search(message) or DISLIKING.search(message))
+
+
+def is_skipping(message: str) -> bool:
+    """Whether somebody wants to go on without an answer."""
+    return SKIPPING.match(message) is not None
 
 
 def is_question(message: str) -> bool:

@@ -33,9 +33,15 @@ class Profile(State):
 
 
 class Progress(State):
-    """How far a thread has come."""
+    """How far a thread has come, and how serious its episode is.
+
+    ``risk_level`` is the episode's: it falls only when somebody who was asked says that they are safe.
+    """
 
     turn_count: int = 0
+    risk_level: int = 0
+    risk_asked: bool = False
+    risk_episode: str = ""
 
 
 class ExerciseState(State):

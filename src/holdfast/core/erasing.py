@@ -166,9 +166,11 @@ def sealed(receipt: Receipt) -> Receipt:
 
 
 def read_members(subject: Subject) -> Asking[list[str]]:
-    """The threads of a subject that are there now, the youngest first: forks go before their parents."""
+    """The threads of a subject that are there now, the youngest first: forks go before their parents.
+
+    What is remembered of a thread without a user goes with it.
+    """
     wanted = set(subject.threads)
-    memories = {memory_thread(id, of_thread=True) for id in wanted}
     found: list[str] = []
     before: tuple[int, str] | None = None
     while rows := (yield from ask(AskThreads(subject.owner, before, PAGE))):
@@ -178,10 +180,16 @@ def read_members(subject: Subject) -> Asking[list[str]]:
                 if subject.what == "owner" or lineage & wanted:
                     found.append(row.id)
         before = (rows[-1].created, rows[-1].id)
+    memories = {memory_thread(id, of_thread=True) for id in (*wanted, *found)}
     for id in sorted(memories - set(found)):
         memory = yield from ask(AskThread(id))
-        found += [id] if memory is not None else []
+        found += [id] if memory is not None and _may_go(memory.owner, subject) else []
     return found
+
+
+def _may_go(owner: str | None, subject: Subject) -> bool:
+    """Whether a memory belongs to nobody, or to whom the subject is."""
+    return owner is None or subject.owner in (None, owner)
 
 
 def read_damaged(subject: Subject) -> Asking[int]:
@@ -227,14 +235,18 @@ def read_batch(subject: Subject, ids: Sequence[str]) -> Asking[Batch]:
             threads.append(row)
             sizes = added(sizes, (yield from ask(AskSizes(row.key))))
     owners = {row.owner for row in threads}
-    named = [name for row in threads for name in (row.id, f"thread:{row.id}")]
+    about = yield from _read_about(subject, [row.id for row in threads], owners)
+    return msgspec.structs.replace(about, threads=tuple(threads), sizes=sizes)
+
+
+def _read_about(subject: Subject, ids: Sequence[str], owners: set[str | None]) -> Asking[Batch]:
+    """The records that name some threads, and the jobs that are about those; of some owners or of nobody."""
+    named = [name for id in ids for name in (id, f"thread:{id}")]
     about = (yield from ask(AskRecordsAbout(tuple(named)))) if named else []
     records = [r for r in about if r.kind not in subject.kept and (r.owner is None or r.owner in owners)]
     names = {*named, *(record.id for record in records)}
     jobs = (yield from ask(AskJobs(None, EVERY))) if names else []
     return Batch(
-        threads=tuple(threads),
-        sizes=sizes,
         records=tuple({(r.kind, r.id): r for r in records}.values()),
         jobs=tuple(job for job in jobs if _is_about(job, names, owners)),
     )
@@ -247,7 +259,9 @@ def _is_about(job: Job, names: set[str], owners: set[str | None]) -> bool:
 
 
 def read_rest(subject: Subject, most: int = RECORDS) -> Asking[Batch]:
-    """What is left of an owner beside threads: records and jobs, so many of each at most."""
+    """Records and jobs beside threads: what is left of an owner, so many at most, or of a deleted thread."""
+    if subject.what == "thread":
+        return (yield from _read_about(subject, subject.threads, {subject.owner}))
     if subject.what != "owner" or subject.owner is None:
         return Batch()
     records = yield from ask(AskRecordsOf(subject.owner, subject.kept, most))
@@ -338,7 +352,7 @@ def read_large(id: str) -> Asking[tuple[str, ...]]:
 
 
 def plan_rest(subject: Subject, receipt: Receipt, limits: Limits, setting: Setting) -> Asking[Plan]:
-    """The end of some records and jobs of an owner, and the line that says so."""
+    """The end of some records and jobs beside threads, and the line that says so."""
     batch = yield from read_rest(subject)
     return (yield from _plan_batch(batch, receipt, limits, setting))
 

@@ -7,9 +7,9 @@ import msgspec
 from holdfast.core.encoding import check_id, plain
 from holdfast.core.erasing import PAGE, RULE
 from holdfast.core.errors import InvalidArgument
-from holdfast.core.holding import RECEIPTS, read_holds
+from holdfast.core.holding import read_holds
 from holdfast.core.rows import Asking, AskThreads, ThreadRow, ask
-from holdfast.core.values import MEMORY, Record
+from holdfast.core.values import RESERVED, Record
 
 DAY: Final = 24 * 60 * 60 * 1000
 
@@ -72,4 +72,4 @@ def read_due(rule: Rule, now: int) -> Asking[tuple[list[str], int]]:
 
 def _is_due(row: ThreadRow, rule: Rule, now: int) -> bool:
     old = row.updated <= now - rule.days * DAY
-    return old and row.id != RECEIPTS and not row.id.startswith(MEMORY) and rule.label in (None, *row.labels)
+    return old and not row.id.startswith(RESERVED) and rule.label in (None, *row.labels)

@@ -8,6 +8,7 @@ from holdfast.core.encoding import JSON
 from holdfast.core.values import Item
 
 WORD = re.compile(r"[^\W_]+")
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}")
 CLOSED = re.compile(r"(^|[^aeiou])[aeiou][bdgklmnprt]$")
 SHORT = 3
 VOWELS = frozenset("aeiouy")
@@ -29,6 +30,11 @@ def _texts(body: JSON) -> Iterator[str]:
         for name in SPOKEN:
             if name in body:
                 yield from _texts(body[name])
+
+
+def is_label(text: str) -> bool:
+    """Whether a text is a name of one word: nothing that somebody said."""
+    return LABEL.fullmatch(text) is not None
 
 
 def words(text: str) -> list[str]:

@@ -18,6 +18,17 @@ from holdfast.threads.database import Database
 ENDING = Ending(termination=CANCELLED)
 
 
+async def is_seen(db: Database, thread: str) -> bool:
+    """Whether a thread may be cancelled: a user's own, or any where the database is used for all users."""
+    if db.user is None:
+        return True
+    try:
+        await db.thread(thread).head()
+    except NotThere:
+        return False
+    return True
+
+
 async def cancel_elsewhere(db: Database, thread: str, settings: Settings) -> bool:
     """End the run that a thread's state names; whether there was one."""
     while True:

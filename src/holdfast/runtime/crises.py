@@ -6,7 +6,6 @@ to be purged is read and nothing else. Only an operator reads it: not a database
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 
@@ -21,6 +20,7 @@ from holdfast.core.errors import (
     StoreDamaged,
     StoreFailed,
 )
+from holdfast.core.text import is_label
 from holdfast.core.values import Put, Record, RecordQuery
 from holdfast.runtime.runs import Run
 from holdfast.threads.database import Database
@@ -31,7 +31,6 @@ DAY = 24 * 60 * 60 * 1000
 KEEP_DAYS = 90.0
 HIGHEST = 3
 PAGE = 256
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,63}")
 
 
 class Assessment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,7 +72,7 @@ def checked(assessed: Assessment) -> Assessment:
     if assessed.confidence is not None and not 0 <= assessed.confidence <= 1:
         raise InvalidArgument(problem="The confidence of an assessment goes from 0 to 1.")
     for name in (assessed.path, assessed.override):
-        if name is not None and not _NAME.fullmatch(name):
+        if name is not None and not is_label(name):
             problem = "The crisis log takes names of one word, such as llm_primary, and never what was said."
             raise InvalidArgument(problem=problem)
     return assessed

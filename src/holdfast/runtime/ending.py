@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.errors import NotThere, RevisionConflict, StoreDamaged
+from holdfast.core.errors import InvalidArgument, NotThere, RevisionConflict, StoreDamaged
 from holdfast.core.jobs import claimed
+from holdfast.core.text import is_label
 from holdfast.core.values import Enqueue, Job, Put, Record, RecordQuery, Write
 from holdfast.runtime.episodes import (
     ACTIVE_ROW,
@@ -62,7 +63,12 @@ async def request_end(
 
     What a person thought of it is recorded with it, once. The next turn starts a new episode. With a
     claim, a token and until when, the job that does the rest is held from the start.
+
+    Raises:
+        InvalidArgument: The feedback is no label.
     """
+    if feedback is not None and not is_label(feedback):
+        raise InvalidArgument(problem="Feedback is a label of one word, such as positive, and never text.")
     while True:
         before = await active_episode(db, thread)
         if before is None or (untouched_since is not None and before.touched > untouched_since):
@@ -80,7 +86,9 @@ async def request_end(
         writes = [*moved(before, after, owner), Enqueue(job=job), *_felt(after, by, now)]
         try:
             await db.commit(writes)
-        except RevisionConflict:
+        except RevisionConflict as conflict:
+            if conflict.kind != ACTIVE_ROW:
+                raise
             continue  # a turn has just touched it, or somebody else has just ended it
         return after
 
@@ -118,7 +126,8 @@ def _felt(ended: Episode, source: str, now: int) -> list[Write]:
         "recorded": now,
         "thread": ended.thread,
     }
-    return [Put(record=Record(kind=FEEDBACK, id=ended.id, owner=ended.user, sort=now, body=body), expect=0)]
+    tags = (f"thread:{ended.thread}",)
+    return [Put(record=Record(kind=FEEDBACK, id=ended.id, owner=ended.user, tags=tags, sort=now, body=body))]
 
 
 async def end_expired(db: Database, *, idle_ms: int, now: int) -> int:

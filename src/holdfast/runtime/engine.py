@@ -10,7 +10,7 @@ from holdfast.core.errors import InvalidId
 from holdfast.core.ops import Document
 from holdfast.core.values import Page, Window
 from holdfast.runtime.asking import Patience
-from holdfast.runtime.cancelling import cancel_elsewhere
+from holdfast.runtime.cancelling import cancel_elsewhere, is_seen
 from holdfast.runtime.compaction import Compacted, Compaction, Summarize
 from holdfast.runtime.context import EmbeddingProvider, MemoryMode
 from holdfast.runtime.crises import KEEP_DAYS, Assessment, purge_due
@@ -29,7 +29,7 @@ from holdfast.runtime.outputs import Done, Output
 from holdfast.runtime.resting import compact_at_rest
 from holdfast.runtime.retaining import Retaining
 from holdfast.runtime.rewinding import Rewound, rewind
-from holdfast.runtime.schema import Conversation, Shape
+from holdfast.runtime.schema import Conversation, Schema, Shape
 from holdfast.runtime.settings import RunIds, Settings, now_ms
 from holdfast.runtime.starting import Asked, Busy, reader
 from holdfast.runtime.statuses import SessionStatus, session_status
@@ -167,6 +167,16 @@ class Runtime(Generic[Shape, Output]):
         """Whether no turn is at work here, and none is about to begin."""
         return self._turns.is_idle
 
+    @property
+    def schema(self) -> Schema:
+        """What the state of its threads is."""
+        return self._settings.schema
+
+    @property
+    def embedding_provider(self) -> EmbeddingProvider | None:
+        """What finds by meaning, if anything does."""
+        return self._settings.embedding_provider
+
     # Turns.
 
     async def run_turn(self, thread: str, message: Given, **options: Unpack[TurnOptions]) -> Done[Output]:
@@ -214,9 +224,9 @@ class Runtime(Generic[Shape, Output]):
 
         A run elsewhere is told, and ends when its lease is next renewed.
         """
-        if await self._turns.cancel(thread):
-            return True
         home = self._homes.of(thread, user)
+        if await is_seen(home.db, thread) and await self._turns.cancel(thread):
+            return True
         return await cancel_elsewhere(home.db, thread, home.settings)
 
     async def events(
@@ -260,11 +270,13 @@ class Runtime(Generic[Shape, Output]):
         whatever process: the status says whether it is ``ended`` or still ``ending``. An incognito thread is
         forgotten with it.
         """
-        self._touched.pop(thread, None)
         home = self._homes.of(thread, user)
         if self._homes.is_incognito(thread):
             await self._turns.stop([thread])
+        touched = self._touched.get(thread)
         ended = await end_now(home.db, thread, home.settings, by=by, feedback=feedback)
+        if ended is not None and self._touched.get(thread) is touched:  # else a turn has begun another
+            self._touched.pop(thread, None)
         await self._homes.drop(thread)
         return ended
 

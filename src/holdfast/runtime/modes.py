@@ -133,7 +133,7 @@ class Homes:
         now = self._durable.settings.clock()
         idle = now - int(self._durable.settings.idle_seconds * 1000)
         for thread, session in list(self._sessions.items()):
-            if not is_busy(thread) and await _is_over(thread, session, idle, now):
+            if await _is_over(thread, session, idle, now) and not is_busy(thread):
                 await self.drop(thread)
 
     async def close(self) -> None:

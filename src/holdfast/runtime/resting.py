@@ -47,6 +47,15 @@ async def at_rest(db: Database, id: str, settings: Settings) -> Resting:
     Raises:
         TurnBusy: A turn is at work.
     """
+    return await rest_at(db, id, settings.clock())
+
+
+async def rest_at(db: Database, id: str, time: int) -> Resting:
+    """A thread that nobody works on at a time.
+
+    Raises:
+        TurnBusy: A turn is at work.
+    """
     head = await db.thread(id).head()
     now = standing(head.state)
     if now.status == DONE or not now.id:
@@ -57,8 +66,8 @@ async def at_rest(db: Database, id: str, settings: Settings) -> Resting:
         return Resting(head=head, unfinished=now.id)
     if run.thread != id:
         return Resting(head=head, unfinished=now.id)
-    if run.status == RUNNING and not is_over(run, settings.clock()):
-        raise TurnBusy(thread=id, run=run.id, retry_after_ms=max(run.until - settings.clock(), 0))
+    if run.status == RUNNING and not is_over(run, time):
+        raise TurnBusy(thread=id, run=run.id, retry_after_ms=max(run.until - time, 0))
     return Resting(head=head, unfinished=now.id, record=run)
 
 

@@ -4,12 +4,13 @@ The audio goes between a client and a realtime model, and no stage runs here. Wh
 transcript, and it is committed whole: what was said, the tools that were called, what was replied.
 """
 
+import logging
 from collections.abc import Sequence
 
 import msgspec
 
 from holdfast.core.encoding import JSON, encode
-from holdfast.core.errors import InvalidArgument, InvalidId, RevisionConflict
+from holdfast.core.errors import InvalidArgument, InvalidId, RevisionConflict, StoreDamaged
 from holdfast.core.values import HISTORY, RecordQuery
 from holdfast.runtime.crises import Assessment, checked
 from holdfast.runtime.ending import request_end
@@ -30,6 +31,7 @@ from holdfast.runtime.settings import Settings
 from holdfast.runtime.starting import Asked, Spoken, Started, start
 from holdfast.threads.database import Database
 
+log = logging.getLogger("holdfast")
 ORIGIN, LOST = "voice", "lost"
 PAGE = 100
 NO_ANSWER = "The call ended before the tool answered."
@@ -148,7 +150,10 @@ async def end_lost(db: Database, now: int) -> None:
     query = RecordQuery(kind=ACTIVE_ROW, tags=(f"modality:{VOICE}", LEASED), limit=PAGE)
     while found := await db.records.find(query):
         for record in found:
-            until = episode_of(record).until
-            if until is not None and until <= now:
-                await request_end(db, record.id, by=LOST, now=now, untouched_since=record.sort)
+            try:
+                until = episode_of(record).until
+                if until is not None and until <= now:
+                    await request_end(db, record.id, by=LOST, now=now, untouched_since=record.sort)
+            except StoreDamaged as error:
+                log.warning("A call cannot be ended: %s", error)  # it must not keep the others waiting
         query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))

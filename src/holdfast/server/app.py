@@ -27,17 +27,22 @@ from holdfast.runtime.models import Model
 from holdfast.server import repeating
 from holdfast.server.callers import SLASH, Authentication, Serving, the_caller, the_thread
 from holdfast.server.cursors import Cursors
+from holdfast.server.describing import Problems
+from holdfast.server.guards import dangers, dangers_of_role, refuse, start_of
 from holdfast.server.identity.choosing import authentication
 from holdfast.server.identity.entries import Tenant
 from holdfast.server.identity.keeping import Directory
-from holdfast.server.identity.settings import auth_settings
+from holdfast.server.identity.settings import AuthSettings
 from holdfast.server.identity.values import Authenticate
-from holdfast.server.limits import Gate, Pace
+from holdfast.server.limits import Failures, Gate, Pace
 from holdfast.server.metrics import Metrics
 from holdfast.server.offline import OfflineModel
 from holdfast.server.repeating import Repeating
+from holdfast.server.routes.crises import CRISES
+from holdfast.server.routes.erasing import ERASING
 from holdfast.server.routes.health import HEALTH
 from holdfast.server.routes.looking import LOOKING
+from holdfast.server.routes.manifests import MANIFESTS
 from holdfast.server.routes.memory import REMEMBERED
 from holdfast.server.routes.runs import RUNS
 from holdfast.server.routes.sessions import IMPORTS, SESSIONS
@@ -45,6 +50,7 @@ from holdfast.server.routes.sockets import SOCKETS
 from holdfast.server.routes.studio import STUDIO
 from holdfast.server.routes.threads import THREADS
 from holdfast.server.routes.turns import TURNS
+from holdfast.server.routes.voice import VOICE
 from holdfast.server.runtimes import MakeRuntime, Runtimes
 from holdfast.server.settings import ServerSettings
 from holdfast.server.wire import misused, refused, unexpected
@@ -59,6 +65,9 @@ ROUTES: list[ControllerRouterHandler] = [
     *SESSIONS,
     *REMEMBERED,
     *LOOKING,
+    *VOICE,
+    *ERASING,
+    *CRISES,
     *SOCKETS,
 ]
 OPENAPI = OpenAPIConfig(
@@ -99,7 +108,7 @@ def create_app(
     return Application(
         route_handlers=[
             Router(API, route_handlers=ROUTES),
-            Router(API, route_handlers=IMPORTS, request_max_body_size=told.archive),
+            Router(API, route_handlers=[*IMPORTS, *MANIFESTS], request_max_body_size=told.archive),
             *STUDIO,
         ],
         dependencies={"caller": Provide(the_caller), "thread_id": Provide(the_thread)},
@@ -109,6 +118,7 @@ def create_app(
         request_max_body_size=told.body,
         cors_config=CORSConfig(allow_origins=list(told.cors)) if told.cors else None,
         openapi_config=OPENAPI,
+        plugins=[Problems()],
         logging_config=None,
         debug=False,
     )
@@ -129,9 +139,9 @@ class _Door:
     def __init__(self) -> None:
         self._way: Authenticate | None = None
 
-    def open(self, db: Database) -> None:
-        """Take the way that the environment asks for."""
-        self._way = authentication(auth_settings(os.environ), Directory(db))
+    def open(self, db: Database, settings: AuthSettings) -> None:
+        """Take the way that the settings ask for."""
+        self._way = authentication(settings, Directory(db))
 
     async def __call__(self, headers: Any) -> Any:
         """Whose request it is."""
@@ -146,10 +156,9 @@ def _lifespan(made: _Making, door: Authenticate) -> Callable[[Litestar], Abstrac
             db = made.db or Database(await open_store(made.settings.url), owned=True)
             if made.db is None:
                 stack.push_async_callback(db.close)
-            if isinstance(door, _Door):
-                door.open(db)
+            auth = await _opened(made.settings, db, door)
             chat = await stack.enter_async_context(_chatting(made))
-            serving = _serving(made.settings, db, made.make_runtime or chat)
+            serving = _serving(made.settings, db, made.make_runtime or chat, auth)
             app.state.serving = serving
             stack.push_async_callback(serving.runtimes.close, drain_seconds=made.settings.drain_seconds)
             await stack.enter_async_context(_in_background(lambda: _tended(serving)))
@@ -158,16 +167,34 @@ def _lifespan(made: _Making, door: Authenticate) -> Callable[[Litestar], Abstrac
     return living
 
 
-def _serving(settings: ServerSettings, db: Database, make: MakeRuntime) -> Serving:
+async def _opened(settings: ServerSettings, db: Database, door: Authenticate) -> AuthSettings | None:
+    """Open the door that the environment asks for, if that is safe; None if another was given.
+
+    Raises:
+        UnsafeSettings: The server must not start like this, whoever runs it.
+    """
+    if not isinstance(door, _Door):
+        return None
+    start = start_of(
+        os.environ, host=settings.host, url=db.store.name, cors=settings.cors, secret=settings.secret
+    )
+    refuse([*dangers(start), *dangers_of_role(start, await db.report())])
+    door.open(db, start.auth)
+    return start.auth
+
+
+def _serving(settings: ServerSettings, db: Database, make: MakeRuntime, auth: AuthSettings | None) -> Serving:
     return Serving(
         settings=settings,
         db=db,
-        runtimes=Runtimes(db, make, limit=settings.tenants),
+        runtimes=Runtimes(db, make, limit=settings.tenants, guests=settings.guests),
         cursors=Cursors(settings.secret),
         metrics=Metrics(),
         streams=Gate("open streams", settings.streams, retry_after_ms=5_000),
         turns=Gate("turns of one user at once", settings.turns),
         pace=Pace(settings.requests),
+        failures=Failures(settings.failures),
+        local_only=auth is not None and auth.mode == "dev",
         closing=asyncio.Event(),
     )
 

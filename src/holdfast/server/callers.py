@@ -1,6 +1,7 @@
 """Who is asking: every request is made on behalf of one identity, and reaches only what is its own."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias, TypeVar
@@ -15,12 +16,16 @@ from litestar.params import FromPath, SkipValidation
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import Forbidden, InvalidArgument
+from holdfast.core.errors import Forbidden, InvalidArgument, ThreadNotFound, Unauthenticated
 from holdfast.core.values import Scope as CallerScope
+from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.engine import Runtime
 from holdfast.server.cursors import Cursors
+from holdfast.server.guests import Guest
+from holdfast.server.identity.dev import is_loopback
+from holdfast.server.identity.entries import DEFAULT_WORKSPACE
 from holdfast.server.identity.values import Authenticate, Identity
-from holdfast.server.limits import Gate, Pace
+from holdfast.server.limits import Failures, Gate, Pace
 from holdfast.server.metrics import Metrics
 from holdfast.server.runtimes import Runtimes
 from holdfast.server.settings import ServerSettings
@@ -30,7 +35,8 @@ T = TypeVar("T")
 OPEN = "open to all"
 """The mark of a route that anybody may ask, like health."""
 ADMIN = "admin"
-"""The role, and the scope, that may look at the whole server."""
+"""The role, and the scope, that decides for a tenant."""
+AUDITOR = "auditor"
 READING = ("GET", "HEAD")
 
 
@@ -45,7 +51,23 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     streams: Gate
     turns: Gate
     pace: Pace
+    failures: Failures
+    local_only: bool
     closing: asyncio.Event
+
+
+class Home(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a thread is at home for a caller: its runtime, and the user and mode that it is asked with."""
+
+    runtime: Runtime[Any, Any]
+    db: Database
+    user: str | None
+    mode: MemoryMode | None = None
+
+    @property
+    def is_incognito(self) -> bool:
+        """Whether nothing of it may leave this process."""
+        return self.mode is MemoryMode.INCOGNITO
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,14 +94,23 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
             InvalidArgument: Neither the credentials nor the request name one.
             Forbidden: They name two.
         """
-        own = self.identity.user
-        if own is None and user is None:
+        speaking = self.speaking_for(user)
+        if speaking is None:
             raise InvalidArgument(
                 problem="Say whose turn it is: neither the credentials nor the body name a user."
             )
+        return speaking
+
+    def speaking_for(self, user: str | None) -> str | None:
+        """The user that the credentials or the request name, if either does.
+
+        Raises:
+            Forbidden: They name two.
+        """
+        own = self.identity.user
         if own is not None and user is not None and own != user:
             raise Forbidden(problem="These credentials speak for another user.")
-        return own if own is not None else str(user)
+        return own if own is not None else user
 
     def scoped(self, user: str) -> Database:
         """The database as a user sees it."""
@@ -93,6 +124,20 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """
         if role not in self.identity.roles:
             raise Forbidden(problem=f"This needs the role {role!r}.")
+
+    def operating(self, *roles: str) -> Database:
+        """The database of the whole tenant, for one who has such a role in its first workspace.
+
+        Threads belong to no workspace, so who decides in another one decides for nobody beyond it.
+
+        Raises:
+            Forbidden: They have not.
+        """
+        allowed = roles or (ADMIN,)
+        if self.identity.workspace != DEFAULT_WORKSPACE or not self.identity.roles & set(allowed):
+            said = " or ".join(repr(role) for role in allowed)
+            raise Forbidden(problem=f"This needs the role {said} in the workspace {DEFAULT_WORKSPACE!r}.")
+        return self.serving.db.scope(tenant=self.identity.tenant)
 
     def cursor(self, position: JSON, of: str) -> str:
         """A cursor of one of this caller's lists."""
@@ -109,6 +154,35 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """The runtime of the caller's tenant."""
         async with self.serving.runtimes.of(self.identity.tenant) as runtime:
             yield runtime
+
+    def guest(self, user: str | None = None) -> Guest:
+        """Who this is while incognito."""
+        return self.identity.tenant, self.speaking_for(user)
+
+    @asynccontextmanager
+    async def home(
+        self,
+        thread: str,
+        *,
+        mode: MemoryMode | None = None,
+        user: str | None = None,
+        someone: bool = False,
+    ) -> AsyncIterator[Home]:
+        """Where a thread is at home. An incognito one stays so until it is ended, whatever a request says.
+
+        Raises:
+            InvalidArgument: The request is for ``someone``, and nobody says for whom.
+        """
+        guest = self.guest(user)
+        guests = self.serving.runtimes.guests
+        if mode is MemoryMode.INCOGNITO or await guests.holds(guest, thread):
+            async with guests.of(guest, thread) as (runtime, db):
+                yield Home(runtime=runtime, db=db, user=None, mode=mode or MemoryMode.INCOGNITO)
+            return
+        who = self.acting_for(user) if someone else guest[1]
+        async with self.runtime() as runtime:
+            db = self.scoped(who) if who is not None else self.db
+            yield Home(runtime=runtime, db=db, user=who, mode=mode)
 
 
 Calling: TypeAlias = NamedDependency[SkipValidation[Caller]]
@@ -127,12 +201,37 @@ class Authentication(ASGIMiddleware):
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Go on as somebody, or not at all."""
         connection: ASGIConnection[Any, Any, Any, Any] = ASGIConnection(scope)
-        identity = await self._authenticate(headers_of(connection))
-        _check_scope(identity, "read" if scope.get("method") in READING else "write")
         serving: Serving = connection.app.state.serving
+        identity = await self._admitted(connection, serving)
+        _check_scope(identity, "read" if scope.get("method") in READING else "write")
         serving.pace.take(f"{identity.tenant}\0{identity.user or ''}")
         scope["user"] = identity
         await next_app(scope, receive, send)
+
+    async def _admitted(self, connection: ASGIConnection[Any, Any, Any, Any], serving: Serving) -> Identity:
+        """Whose request it is.
+
+        Raises:
+            RateLimited: Too many from this address did not hold of late.
+        """
+        headers, address = headers_of(connection), connection.client.host if connection.client else ""
+        shown = credentials(headers)
+        serving.failures.check(address, shown)
+        try:
+            if serving.local_only and not is_loopback(address):
+                raise Unauthenticated(problem="In dev mode the server serves this machine alone.")
+            identity = await self._authenticate(headers)
+        except Unauthenticated:
+            serving.failures.failed(address, shown)
+            raise
+        serving.failures.held(shown)
+        return identity
+
+
+def credentials(headers: Mapping[str, str]) -> bytes:
+    """What stands for the credentials of a request, and tells nobody what they are."""
+    said = "\0".join(headers.get(name, "") for name in ("authorization", "x-api-key"))
+    return hashlib.sha256(said.encode("utf-8", "surrogateescape")).digest()
 
 
 def _check_scope(identity: Identity, needed: str) -> None:
@@ -165,6 +264,21 @@ def named(part: str) -> str:
     return part.replace(SLASH, "/")
 
 
+OWN = "holdfast/"
+"""How the threads begin that have routes of their own: receipts, and the audit."""
+
+
 async def the_thread(id: FromPath[str]) -> str:
     """The thread that a path names."""
-    return named(id)
+    return reachable(named(id))
+
+
+def reachable(thread: str) -> str:
+    """A thread that is not one of those with routes of their own.
+
+    Raises:
+        ThreadNotFound: It is one of them.
+    """
+    if thread.startswith(OWN):
+        raise ThreadNotFound(thread=thread)
+    return thread

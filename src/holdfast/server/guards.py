@@ -1,6 +1,6 @@
 """What a server must not start with: each danger by its code, in a sentence that says what to change."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -68,7 +68,16 @@ async def guard(start: Start) -> None:
     Raises:
         UnsafeSettings: Something stands against it.
     """
-    if found := await every_danger(start):
+    refuse(await every_danger(start))
+
+
+def refuse(found: Sequence[Danger]) -> None:
+    """Let nothing start against which something stands.
+
+    Raises:
+        UnsafeSettings: Something stands against it.
+    """
+    if found:
         raise UnsafeSettings(problems=[f"{danger.sentence} ({danger.code})" for danger in found])
 
 

@@ -1,9 +1,9 @@
-"""How much is allowed at once: streams of a process, turns and requests of one user."""
+"""How much is allowed at once: streams of a process, turns and requests of a user, failures of an address."""
 
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from holdfast.core.errors import RateLimited
 
@@ -55,7 +55,14 @@ class Gate:
 class Pace:
     """Lets each name have so many requests in a minute, evenly refilled."""
 
-    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        per_minute: int,
+        *,
+        what: str = "requests in a minute",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what = what
         self._limit = per_minute
         self._clock = clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
@@ -66,13 +73,61 @@ class Pace:
         Raises:
             RateLimited: There were too many of late.
         """
-        now = self._clock()
-        left, before = self._left.pop(name, (float(self._limit), now))
-        left = min(self._limit, left + (now - before) * self._limit / MINUTE)
-        allowed = left >= 1
-        self._left[name] = (left - 1 if allowed else left, now)
+        left, now = self._refilled(name)
+        self._left.pop(name, None)
+        self._left[name] = (left - 1 if left >= 1 else left, now)
         if len(self._left) > REMEMBERED:
             self._left.popitem(last=False)
-        if not allowed:
+        self._refuse_below_one(left)
+
+    def check(self, name: str) -> None:
+        """See whether there is a request to be had, and take none.
+
+        Raises:
+            RateLimited: There were too many of late.
+        """
+        self._refuse_below_one(self._refilled(name)[0])
+
+    def _refilled(self, name: str) -> tuple[float, float]:
+        now = self._clock()
+        left, before = self._left.get(name, (float(self._limit), now))
+        return min(self._limit, left + (now - before) * self._limit / MINUTE), now
+
+    def _refuse_below_one(self, left: float) -> None:
+        if left < 1:
             wait = int((1 - left) * MINUTE / self._limit * 1000) + 1
-            raise RateLimited(what="requests in a minute", limit=self._limit, retry_after_ms=wait)
+            raise RateLimited(what=self._what, limit=self._limit, retry_after_ms=wait)
+
+
+class Failures:
+    """Counts failed authentications by address.
+
+    An address with too many of them is heard again after a while. Credentials that held before are looked at
+    all the same: one who guesses behind a proxy must not lock everybody out who comes through it.
+    """
+
+    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pace = Pace(per_minute, what="failed authentications in a minute", clock=clock)
+        self._held: OrderedDict[bytes, None] = OrderedDict()
+
+    def check(self, address: str, credentials: bytes) -> None:
+        """See whether credentials from an address may be looked at.
+
+        Raises:
+            RateLimited: Too many of late did not hold.
+        """
+        if credentials not in self._held:
+            self._pace.check(address)
+
+    def failed(self, address: str, credentials: bytes) -> None:
+        """Note that they did not hold."""
+        self._held.pop(credentials, None)
+        with suppress(RateLimited):
+            self._pace.take(address)
+
+    def held(self, credentials: bytes) -> None:
+        """Note that they did."""
+        self._held[credentials] = None
+        self._held.move_to_end(credentials)
+        if len(self._held) > REMEMBERED:
+            self._held.popitem(last=False)

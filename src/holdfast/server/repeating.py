@@ -18,7 +18,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.core.encoding import check_id, encode, plain
 from holdfast.core.errors import KeyReused, RecordNotFound, RequestPending, RevisionConflict
 from holdfast.core.values import Record, RecordQuery
-from holdfast.server.callers import Serving
+from holdfast.server.callers import Serving, named
 from holdfast.server.identity.values import Identity
 from holdfast.threads.database import Database
 
@@ -58,7 +58,10 @@ class Repeating(ASGIMiddleware):
         check_id(key, "idempotency key")
         serving: Serving = request.app.state.serving
         identity: Identity = scope["user"]
-        kept = Kept(serving.db, identity, key, request.url.path, await _asked(request))
+        thread = named(str(scope["path_params"].get("id", "")))
+        # What is incognito leaves no key on disk.
+        aside = await serving.runtimes.guests.store_of((identity.tenant, identity.user), thread)
+        kept = Kept(aside or serving.db, identity, key, request.url.path, await _asked(request))
         before = await kept.begin()
         if before is not None:
             await _replay(before, send)

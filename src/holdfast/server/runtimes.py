@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from holdfast.core.errors import HoldfastError, StoreClosed
 from holdfast.runtime.engine import Runtime
+from holdfast.server.guests import Guests
 from holdfast.threads.database import Database
 
 log = logging.getLogger("holdfast.server")
@@ -38,7 +39,8 @@ class _Open:
 class Runtimes:
     """The runtimes of a process. Beyond ``limit`` the longest unused one that is idle is closed."""
 
-    def __init__(self, db: Database, make: MakeRuntime, *, limit: int) -> None:
+    def __init__(self, db: Database, make: MakeRuntime, *, limit: int, guests: int = 1_000) -> None:
+        self.guests = Guests(make, limit=guests)
         self._db = db
         self._make = make
         self._limit = limit
@@ -85,6 +87,7 @@ class Runtimes:
         """
         while not self._closed:
             try:
+                await self.guests.drop_idle()
                 for tenant in await known():
                     is_new = tenant not in self._open
                     async with self.of(tenant):
@@ -102,6 +105,7 @@ class Runtimes:
                     await asyncio.sleep(LOOK_AGAIN)  # turns tell nobody of their end
         except TimeoutError:
             log.warning("Turns were still at work after %s s; they are cut off.", drain_seconds)
+        await self.guests.close()
         while self._open:
             _, each = self._open.popitem()
             await each.runtime.close()

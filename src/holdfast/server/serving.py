@@ -18,6 +18,7 @@ from uvicorn.supervisors import Multiprocess
 
 from holdfast.core.errors import InvalidArgument
 from holdfast.server.app import Application, create_app
+from holdfast.server.connections import Connection
 from holdfast.server.guards import Danger, Start, every_danger, start_of
 from holdfast.server.settings import PREFIX, ServerSettings, as_variables, from_variables
 
@@ -83,7 +84,7 @@ def config_of(settings: ServerSettings) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
-        h11_max_incomplete_event_size=64 * 1024,
+        http=Connection,
     )
 
 

@@ -15,7 +15,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a server is set up. Sizes are bytes, times are seconds.
 
     ``secret`` signs cursors, so all processes of one server share it. ``streams``, ``turns`` and ``requests``
-    bound what is open at once in a process, what one user runs at once, and what one user asks in a minute.
+    bound what is open at once in a process, what one user runs at once, and what one user asks in a minute;
+    ``failures`` how often credentials from one address may fail in a minute, ``guests`` how many users may be
+    incognito at once.
+    ``volume`` is a folder that keeps every manifest that is exported.
     """
 
     url: str = "memory://"
@@ -31,11 +34,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     streams: int = 1_000
     turns: int = 8
     requests: int = 6_000
+    failures: int = 120
+    guests: int = 1_000
     tenants: int = 256
     sweep_seconds: float = 30.0
     drain_seconds: float = 20.0
     ping_seconds: float = 15.0
     key_hours: float = 24.0
+    volume: str | None = None
     json_logs: bool = False
 
 

@@ -11,6 +11,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
+from holdfast.client.operations import JobView
 from holdfast.client.transcripts import EpisodeView, MessageView
 from holdfast.client.values import (
     BrokenView,
@@ -18,7 +19,6 @@ from holdfast.client.values import (
     CommittedView,
     ItemPage,
     ItemView,
-    JobView,
     ParentView,
     Problem,
     RunView,

@@ -21,6 +21,25 @@ _header = msgspec.json.Decoder(Header)
 _line = msgspec.json.Decoder(Header | Opening | Step | Closing | Beside | Total)
 
 
+class _Sought(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a subject can be in an archive: all of an owner's, some threads, and what names those."""
+
+    owner: str | None
+    is_owner: bool
+    threads: frozenset[str]
+    names: frozenset[str]
+
+    def holds(self, line: Opening | Beside) -> bool:
+        """Whether a line belongs to the subject."""
+        if self.is_owner and line.owner == self.owner:
+            return True
+        if isinstance(line, Beside):
+            is_meant = not self.names.isdisjoint((line.id, *line.tags))
+        else:
+            is_meant = not self.threads.isdisjoint((line.id, *(before.id for before in line.ancestors)))
+        return is_meant and (line.owner is None or self.owner in (None, line.owner))
+
+
 class Swept(msgspec.Struct, frozen=True, kw_only=True):
     """How many archives were changed, and why others could not be."""
 
@@ -53,12 +72,11 @@ def _archives(directory: Path) -> list[Path]:
 
 def _holding(directory: Path, thread: str) -> list[str]:
     subject = Subject(what="thread", name=thread, threads=(thread,))
-    left: list[str] = []
-    for path in _archives(directory):
-        with path.open("rb") as file:
-            if any(_is_of(line, subject) for line in _openings(file)):
-                left.append(f"{LEFT}{path.name} holds the thread as it was; export it anew")
-    return left
+    return [
+        f"{LEFT}{path.name} holds the thread as it was; export it anew"
+        for path in _archives(directory)
+        if _within(path, subject) is not None
+    ]
 
 
 def _sweep(directory: Path, subject: Subject) -> Swept:
@@ -82,13 +100,13 @@ def _is_archive(path: Path) -> bool:
 
 def _taken_out(path: Path, subject: Subject) -> bool:
     """Whether the subject was in an archive; it no longer is."""
-    with path.open("rb") as file:
-        if not any(_is_of(line, subject) for line in _openings(file)):
-            return False
+    found = _within(path, subject)
+    if found is None:
+        return False
     part = path.with_name(f"{path.name}.part")
     try:
         with path.open("rb") as file, part.open("wb") as kept:
-            threads = _copy(file, kept, subject)
+            threads = _copy(file, kept, found)
             kept.flush()
             os.fsync(kept.fileno())
         with path.open("r+b") as before:
@@ -109,19 +127,25 @@ def _openings(lines: Iterable[bytes]) -> Iterator[Opening | Beside]:
             yield line
 
 
-def _is_of(line: Opening | Beside, subject: Subject) -> bool:
-    if subject.what == "owner":
-        return line.owner == subject.owner
-    wanted = {*subject.threads, *(memory_thread(id, of_thread=True) for id in subject.threads)}
-    if isinstance(line, Beside):
-        wanted |= {f"thread:{id}" for id in wanted}
-        ids = {line.id, *line.tags}
-    else:
-        ids = {line.id, *(ancestor.id for ancestor in line.ancestors)}
-    return bool(ids & wanted) and subject.owner in (None, line.owner)
+def _within(path: Path, subject: Subject) -> _Sought | None:
+    """What an archive holds of a subject, with forks and what is remembered of them; None if nothing."""
+    asked = _sought(subject, subject.threads)
+    with path.open("rb") as file:
+        ids = [line.id for line in _openings(file) if isinstance(line, Opening) and asked.holds(line)]
+    found = _sought(subject, {*subject.threads, *ids})
+    with path.open("rb") as file:
+        return found if any(found.holds(line) for line in _openings(file)) else None
 
 
-def _copy(lines: Iterable[bytes], kept: BinaryIO, subject: Subject) -> int:
+def _sought(subject: Subject, ids: Iterable[str]) -> _Sought:
+    threads = frozenset(name for id in ids for name in (id, memory_thread(id, of_thread=True)))
+    names = threads | {f"thread:{id}" for id in threads}
+    return _Sought(
+        owner=subject.owner, is_owner=subject.what == "owner", threads=threads, names=frozenset(names)
+    )
+
+
+def _copy(lines: Iterable[bytes], kept: BinaryIO, sought: _Sought) -> int:
     """Write the lines of all the rest, and new totals; how many threads and records that were."""
     threads = changesets = items = records = 0
     dropping = False
@@ -129,12 +153,12 @@ def _copy(lines: Iterable[bytes], kept: BinaryIO, subject: Subject) -> int:
         line = _line.decode(data)
         match line:
             case Opening():
-                dropping = _is_of(line, subject)
+                dropping = sought.holds(line)
                 threads += not dropping
             case Step() if not dropping:
                 changesets, items = changesets + 1, items + len(line.items)
             case Beside():
-                dropping = _is_of(line, subject)
+                dropping = sought.holds(line)
                 records += not dropping
         if isinstance(line, Total):
             total = Total(threads=threads, changesets=changesets, items=items, records=records)

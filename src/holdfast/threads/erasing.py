@@ -15,7 +15,17 @@ import msgspec
 from holdfast.core import blanking, erasing, lineage
 from holdfast.core.blanking import PARTS, Parts
 from holdfast.core.encoding import check_id, decode
-from holdfast.core.erasing import COMPLETE, PENDING, PREVIEW, UNFINISHED, Receipt, Step, Subject, added
+from holdfast.core.erasing import (
+    COMPLETE,
+    PENDING,
+    PREVIEW,
+    UNFINISHED,
+    Batch,
+    Receipt,
+    Step,
+    Subject,
+    added,
+)
 from holdfast.core.errors import Forbidden, ThreadExists, ThreadNotFound, VersionConflict
 from holdfast.core.holding import RECEIPTS
 from holdfast.core.planning import Plan, Setting
@@ -58,7 +68,7 @@ async def erase(
 
     Raises:
         LegalHold: The subject, or one of its threads, is held; nothing was removed.
-        ThreadNotFound: There is no such thread, and nothing was forked from it.
+        ThreadNotFound: There is no such thread, nothing was forked from it, and nothing is about it.
         Forbidden: The scope is one user's.
     """
     check_operator(scope)
@@ -159,10 +169,10 @@ def _lines() -> Asking[Window]:
 async def _preview(store: Store, scope: Scope, subject: Subject) -> Receipt:
     """What erasing would remove now."""
     ids = await store.read(scope, erasing.read_members(subject))
-    _check_there(subject, ids)
+    rest = await store.read(scope, erasing.read_rest(subject, erasing.EVERY))
+    _check_there(subject, ids, rest)
     await store.read(scope, erasing.check_free(subject, ids))
     batches = [await store.read(scope, erasing.read_batch(subject, chunk)) for chunk in _chunks(ids)]
-    rest = await store.read(scope, erasing.read_rest(subject, erasing.EVERY))
     return Receipt(
         id="",
         time=0,
@@ -175,8 +185,8 @@ async def _preview(store: Store, scope: Scope, subject: Subject) -> Receipt:
     )
 
 
-def _check_there(subject: Subject, ids: Sequence[str]) -> None:
-    if subject.what == "thread" and not ids:
+def _check_there(subject: Subject, ids: Sequence[str], rest: Batch) -> None:
+    if subject.what == "thread" and not ids and not rest.counts:
         raise ThreadNotFound(thread=subject.name)
 
 
@@ -187,7 +197,7 @@ async def _begun(store: Store, scope: Scope, subject: Subject) -> Receipt:
         if receipt.status in (UNFINISHED, PENDING) and receipt.is_of(subject):
             await store.read(scope, erasing.check_free(subject, ids))
             return receipt
-    _check_there(subject, ids)
+    _check_there(subject, ids, await store.read(scope, erasing.read_rest(subject)))
     await _make_thread(store, scope)
     id, salt = f"receipt-{secrets.token_hex(10)}", secrets.token_hex(16)
     await store.change(scope, partial(erasing.plan_begin, subject, id, salt, store.limits))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import holdfast as hf
 from holdfast.core.errors import InvalidArgument, RecordNotFound, RewindRefused
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.settling import settled
@@ -187,6 +188,19 @@ async def test_what_was_brought_back_is_the_next_to_be_undone(memory: Memory, db
     assert (brought_back, between, undone) == (3, ["Ann", "milk", "nuts"], 4)
     assert await known(memory) == ["Ann"]
     assert await memory.undo() == 1
+
+
+async def test_however_often_a_change_was_undone_and_done_again_it_can_be_undone() -> None:
+    async with hf.open("memory://") as db:
+        memory = Memory(db, "alice")
+        version = (await memory.learn([sister("Ann")])).version
+        for _ in range(1200):  # more than Python would follow by recursion
+            await memory.undo(version)
+            version = (await memory.profile()).version
+        before = await known(memory)
+        undone = await memory.undo()
+
+        assert (before, undone, await known(memory)) == (["Ann"], version, [])
 
 
 async def test_what_has_no_effect_any_more_is_not_undone_again(memory: Memory) -> None:

@@ -1,1 +1,1 @@
-"""Noticing danger and answering it: the floor, the gate, the fixed words and the places where people answer."""
+"""Noticing danger and answering it: the floor, the gate, the fixed words, and who can be called."""

@@ -1,7 +1,7 @@
-"""How serious a message is, by its words and the turns before it: always answers, always the same, never asks.
+"""How serious a message is, by its words and the turns before it: always an answer, always the same.
 
-The words are data (``lexicon/``); this is how their signs are weighed. It errs to caution: what a model judges can
-raise its level and never lower it.
+The words are data (``lexicon/``); this is how their signs are weighed. It errs to caution: what a model
+judges can raise its level and never lower it.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,8 @@ TURNS = 12
 """How many of the person's earlier messages are read."""
 SHORT = 8
 """An answer of so many words is an answer to the question before it, and nothing else."""
+MANY = 4
+"""So many kinds of small signs in one message are no chance."""
 ASKS_FROM, ACTS_FROM = 2.5, 4.0
 """What small signs of several turns must add up to."""
 KINDS = {
@@ -37,6 +39,7 @@ KINDS = {
     "violence": "harm to others",
     "concern": "worry for another",
     "distress": "unclear",
+    "topic": "unclear",
     "weak": "unclear",
 }
 SELF, ANOTHER = "self", "another"
@@ -45,7 +48,8 @@ SELF, ANOTHER = "self", "another"
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """What the floor makes of a message. ``signs`` name what was seen and hold no word of the person.
 
-    ``says_safe`` is an answer that they are safe: it is believed only after they were asked.
+    ``says_safe`` is an answer that they are safe: it is believed only after they were asked. ``leans`` says
+    that there are signs, too weak to act on alone.
     """
 
     level: int = 0
@@ -54,6 +58,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     about: str = SELF
     signs: tuple[str, ...] = ()
     says_safe: bool = False
+    leans: bool = False
 
 
 def floor(message: str, before: Sequence[Message] = ()) -> Judged:
@@ -65,7 +70,11 @@ def floor(message: str, before: Sequence[Message] = ()) -> Judged:
     alone = level_of(now)
     answered = _answer(now, asked)
     if answered is not None:
-        alone = answered if answered == Level.NONE and not now.has(*CORE, *OTHERS, "intent", "act") else max(alone, answered)
+        alone = (
+            answered
+            if answered == Level.NONE and not now.has(*CORE, *OTHERS, "intent", "act")
+            else max(alone, answered)
+        )
     level = max(alone, _in_context(now, earlier, alone)) if answered != Level.NONE else alone
     return _judged(now, level, says_safe=level == Level.NONE and (answered == Level.NONE or now.has("safe")))
 
@@ -76,27 +85,29 @@ def level_of(now: Reading) -> int:
     hits = [hit for hit in now.hits if displaced or not hit.other]
     kinds = {hit.sign.shows for hit in hits}
     aids = len({hit.pattern for hit in hits if hit.sign.shows in AIDS})
-    level = _of_self(kinds, aids, soon=now.has("soon"))
+    small = len({hit.sign.name for hit in hits if hit.sign.shows == "weak"}) + now.has("soon")
+    level = _of_self(kinds, aids, small, soon=now.has("soon"))
     level = max(level, _of_others(kinds, soon=now.has("soon")))
     if now.has("wants_distance") and level == Level.RISK and not kinds & {"intent", "act", "selfharm"}:
         level = Level.UNCLEAR
-    about = [hit for hit in now.hits if hit.other and not displaced]
-    return max(level, _of_another(now, bool(about)))
+    return level if displaced else max(level, _of_another(now))
 
 
-def _of_self(kinds: set[str], aids: int, *, soon: bool) -> int:
+def _of_self(kinds: set[str], aids: int, small: int, *, soon: bool) -> int:
     if kinds & {"intent", "act"}:
         return Level.IMMINENT
     if kinds & CORE:
         return Level.IMMINENT if aids or soon else Level.RISK
     if "selfharm" in kinds:
         return Level.RISK
-    points = aids + ("distress" in kinds) + (0.5 if soon else 0)
+    points = aids + bool(kinds & {"distress", "topic"}) + (0.5 if soon else 0)
+    if small >= MANY:
+        return Level.RISK
     if aids >= 2 and points >= 2.5:
         return Level.IMMINENT
     if points >= 1.5 and aids:
         return Level.RISK
-    return Level.UNCLEAR if kinds & {"distress", "prepared", "means"} else Level.NONE
+    return Level.UNCLEAR if small >= MANY - 1 or kinds & {"distress", "topic", *AIDS} - {"farewell"} else Level.NONE
 
 
 def _of_others(kinds: set[str], *, soon: bool) -> int:
@@ -107,9 +118,7 @@ def _of_others(kinds: set[str], *, soon: bool) -> int:
     return Level.NONE
 
 
-def _of_another(now: Reading, about: bool) -> int:
-    if not about:
-        return Level.NONE
+def _of_another(now: Reading) -> int:
     strong = any(hit.other and hit.sign.weight >= Level.RISK for hit in now.hits)
     return Level.RISK if strong and now.has("worry") else Level.NONE
 
@@ -138,7 +147,7 @@ def _answer(now: Reading, asked: frozenset[str]) -> int | None:
 
 
 def _in_context(now: Reading, earlier: Sequence[Reading], alone: int) -> int:
-    """What a message is with the turns before it: a question about means, a preparation, one sign too many."""
+    """What it is with the turns before it: a question about means, a preparation, one sign too many."""
     if not earlier or now.has("story", "leaving"):
         return alone
     highest = max(level_of(turn) for turn in earlier)
@@ -164,7 +173,9 @@ def _points(turn: Reading) -> float:
 def _judged(now: Reading, level: int, *, says_safe: bool) -> Judged:
     ranked = sorted(now.hits, key=lambda hit: -hit.sign.weight)
     displaced = now.has("displaced")
-    other = bool(ranked) and not displaced and all(hit.other for hit in ranked if hit.sign.weight >= Level.RISK)
+    other = (
+        bool(ranked) and not displaced and all(hit.other for hit in ranked if hit.sign.weight >= Level.RISK)
+    )
     other = other and any(hit.other for hit in ranked)
     kind = KINDS[ranked[0].sign.shows] if ranked and level else ("unclear" if level else "")
     return Judged(
@@ -174,6 +185,7 @@ def _judged(now: Reading, level: int, *, says_safe: bool) -> Judged:
         about=ANOTHER if other and level else SELF,
         signs=tuple(sorted({hit.sign.name for hit in ranked})) if level else (),
         says_safe=says_safe,
+        leans=any(not hit.other and hit.sign.shows != "might" for hit in now.hits),
     )
 
 

@@ -1,4 +1,4 @@
-"""The words of danger and of harmless talk, by language: read from ``lexicon/*.toml`` once, and never changed."""
+"""The words of danger and of harmless talk, by language: read once from ``lexicon/*.toml``."""
 
 import functools
 import importlib.resources

@@ -1,10 +1,11 @@
 """The small language that signs are written in, and finding them in plain words.
 
-``word`` stands for itself and ``word*`` for all that begins with it. ``(a|b c)`` is one of several, ``(a)?`` may be
-missing, ``<list>`` is one of a named list. ``..`` leaves room for three words, ``...`` for seven, both within a
-sentence; ``//`` goes on in the next sentences.
+``word`` stands for itself and ``word*`` for all that begins with it. ``(a|b c)`` is one of several, ``(a)?``
+may be missing, ``<list>`` is one of a named list. ``..`` leaves room for three words, ``...`` for seven, both
+within a sentence; ``//`` goes on in the next sentences.
 """
 
+import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,17 +14,25 @@ from dataclasses import dataclass
 from holdfast.companion.crisis.words import simple
 
 _AFTER = r' (?:[,"] )*'
-_GAPS = {"..": r"(?:[^ .]+ ){0,3}?", "...": r"(?:[^ .]+ ){0,7}?", "//": r"(?:[^ ]+ ){0,14}?"}
+_GAPS = {
+    "..": r"(?:[^ .,]+ (?:[,\"] )*){0,3}?",
+    "...": r"(?:[^ .,]+ (?:[,\"] )*){0,7}?",
+    "//": r"(?:[^ ]+ ){0,14}?",
+}
 _PARTS = re.compile(r"\(([^()]*)\)(\?)?|<(\w+)>(\?)?|(\S+)")
-_COMMON_PREFIX = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pattern:
-    """A compiled pattern, and what must be there for it to be worth a look: each alternative's longest word."""
+    """A compiled pattern, and what must be there for it to be worth trying: a word of each alternative."""
 
-    expression: re.Pattern[str]
+    source: str
     needs: tuple[tuple[str, ...], ...]
+
+    @functools.cached_property
+    def expression(self) -> re.Pattern[str]:
+        """What finds it. Compiled when it is first tried: most never are."""
+        return re.compile(self.source)
 
 
 def pattern(source: str, lists: Mapping[str, Sequence[str]]) -> Pattern:
@@ -38,12 +47,13 @@ def pattern(source: str, lists: Mapping[str, Sequence[str]]) -> Pattern:
         expression.append(f"(?:{either}){'?' if optional or maybe else ''}")
         if not (optional or maybe):
             needs.append(tuple(max(one.split(), key=len) for one in choices))
-    return Pattern(re.compile("".join(expression)), tuple(needs))
+    return Pattern("".join(expression), tuple(needs))
 
 
 def _sequence(text: str) -> str:
     return "".join(
-        (re.escape(word[:-1]) + "[^ ]*" if word.endswith("*") else re.escape(word)) + _AFTER for word in text.split()
+        (re.escape(word[:-1]) + "[^ ]*" if word.endswith("*") else re.escape(word)) + _AFTER
+        for word in text.split()
     )
 
 

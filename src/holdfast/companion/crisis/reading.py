@@ -14,13 +14,15 @@ LONGEST = 2_000
 """Words that are read of one message: its beginning and its end, if there are more."""
 CORE = frozenset({"wish", "passive", "veiled", "coded", "method"})
 AIDS = frozenset({"means", "prepared", "farewell"})
-SELF = CORE | AIDS | {"intent", "act", "selfharm"}
+SELF = CORE | AIDS | {"intent", "act", "selfharm", "topic"}
 OTHERS = frozenset({"threat", "violence"})
-DENIABLE = frozenset({"intent", "act", "wish", "selfharm", "coded", "means", "violence", "threat", "concern"})
-TOLD = SELF | OTHERS | {"concern", "distress"}
+DENIABLE = frozenset(
+    {"intent", "act", "wish", "selfharm", "coded", "means", "violence", "threat", "concern", "topic"}
+)
+TOLD = SELF | OTHERS | {"concern", "distress", "topic"}
 FRAMES = frozenset(
-    "harmless past current story loss joke earnest displaced leaving wants_distance worry soon "
-    "asks_risk asks_plan asks_safe yes no unsure safe".split()
+    {"harmless", "past", "current", "story", "loss", "joke", "earnest", "displaced", "leaving", "worry"}
+    | {"wants_distance", "soon", "asks_risk", "asks_plan", "asks_safe", "yes", "no", "unsure", "safe"}
 )
 
 
@@ -117,7 +119,8 @@ def _denied(said: Sequence[str], hit: Hit, language: Language) -> bool:
             break
         if said[at] in language.nots:
             return said[at + 1] not in language.keeps
-    return any(word in language.nots_after for word in said[hit.end : hit.end + 2])
+    within = hit.sign.shows == "topic" and any(word in language.nots for word in said[hit.start : hit.end])
+    return within or any(word in language.nots_after for word in said[hit.end : hit.end + 2])
 
 
 def _about_another(said: Sequence[str], hit: Hit, language: Language) -> bool:
@@ -144,7 +147,7 @@ def _explained(hit: Hit, kinds: set[str], *, about: bool, told: bool, mine: bool
         return True
     if "story" in kinds and shows in TOLD and (about or not mine):
         return True
-    if "loss" in kinds and about:
+    if "loss" in kinds and (about or shows == "topic"):
         return True
     if "joke" in kinds and "earnest" not in kinds and shows == "coded":
         return True

@@ -1,4 +1,4 @@
-"""A message as plain words: without accents, disguise, stretching and typing errors, so patterns can be short.
+"""A message as plain words: without accents, disguise, stretching and typing errors.
 
 A full stop stays as a word of its own, and so do commas and quotation marks: they bound what a "not" reaches.
 """
@@ -27,8 +27,8 @@ SHORTEST = 5
 class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     """What words are written as, and which words typing errors are looked for in.
 
-    ``means`` gives the plain words for slang, shorthand and emoji; ``near`` the word that a misspelt one is near to;
-    ``known`` are words that are right as they are.
+    ``means`` gives the plain words for slang, shorthand and emoji; ``near`` the word that a misspelt one is
+    near to; ``known`` are words that are right as they are.
     """
 
     means: Mapping[str, str]
@@ -44,7 +44,9 @@ def spelling(means: Mapping[str, str], keys: Iterable[str], known: Iterable[str]
             for form in _shortened(key):
                 near.setdefault(form, key)
     return Spelling(
-        means={simple(word): simple(plain) for word, plain in means.items()}, near=near, known=frozenset(known)
+        means={simple(word): simple(plain) for word, plain in means.items()},
+        near=near,
+        known=frozenset(known),
     )
 
 
@@ -80,7 +82,7 @@ def _apart(text: str) -> str:
 
 
 def _joined(text: str) -> str:
-    """Letters that were written apart, joined: ``k i l l`` is ``kill``. Disguise within a word is kept for later."""
+    """Letters that were written apart, joined: ``k i l l`` is ``kill``."""
     text = _SPACED.sub(lambda found: re.sub(r"[ .\-_]", "", found[0]), text)
     return _INSIDE.sub(lambda found: "-" if found[0] in ".-_" and found[0] != "." else _inner(found[0]), text)
 

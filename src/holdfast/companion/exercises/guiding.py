@@ -5,12 +5,14 @@ import re
 import msgspec
 
 from holdfast.companion.exercises.catalogue import Exercise, Step
-from holdfast.companion.saying import is_yes
+from holdfast.companion.saying import is_skipping, is_yes
 from holdfast.core.text import words
 
 PARTS = re.compile(r"\s*(?:[,;\n•]|\d+[.)]|\s-\s|\b(?:and|then|plus|also)\b)\s*", re.IGNORECASE)
-NOTHING = re.compile(r"\W*(?:nothing|none|no(?:ne)?\s+at\s+all|i\s+(?:can['’]?t|cannot)\b.*)\W*", re.IGNORECASE)
-FILLER = frozenset("a an the i can see hear feel smell taste touch my some is are of there".split())
+NOTHING = re.compile(
+    r"\W*(?:nothing|none|no(?:ne)?\s+at\s+all|i\s+(?:can['’]?t|cannot)\b.*)\W*", re.IGNORECASE
+)
+FILLER = frozenset(words("a an the i can see hear feel smell taste touch my some is are of there"))
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,14 +39,18 @@ def begun(exercise: Exercise) -> Move:
 def advanced(exercise: Exercise, standing: Standing, message: str) -> Move:
     """What follows an answer. One that does not fit is asked for once more, and then taken as it is."""
     step = exercise.steps[standing.step]
-    if not fits(step, message) and step.repeat and not standing.repeated:
+    is_answered = fits(step, message) or is_skipping(message) or standing.repeated
+    if step.repeat and not is_answered:
         return Move(text=step.repeat, standing=Standing(step=standing.step, repeated=True))
     return _from(exercise, standing.step + 1)
 
 
-def resumed(exercise: Exercise, standing: Standing) -> Move:
-    """The step at which an exercise stands, said again."""
-    return Move(text=exercise.steps[standing.step].say, standing=standing)
+def left(exercise: Exercise) -> Move:
+    """What is said when somebody leaves an exercise."""
+    text = (
+        f"That is fine. We leave {exercise.name} here, and you owe nobody the rest. What would help you now?"
+    )
+    return Move(text=text, standing=None)
 
 
 def fits(step: Step, message: str) -> bool:

@@ -74,11 +74,11 @@ async def _named(thread: Thread, shelf: Shelf, version: int) -> Changeset:
 
 async def _takes_back(thread: Thread, change: Changeset) -> bool:
     """Whether a change is an undo that left something taken back."""
-    if change.reason != UNDO or change.erased:
-        return False
-    target = _undone_by(change)
-    (before,) = await thread.changesets(after=target - 1, upto=target, limit=1)
-    return not await _takes_back(thread, before)
+    takes_back = False
+    while change.reason == UNDO and not change.erased:
+        takes_back, target = not takes_back, _undone_by(change)
+        (change,) = await thread.changesets(after=target - 1, upto=target, limit=1)
+    return takes_back
 
 
 def _undone_by(change: Changeset) -> int:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import Unauthenticated
 from holdfast.core.values import DEFAULT_TENANT
-from holdfast.server.identity.entries import DEFAULT_WORKSPACE, ROLES, SCOPES
+from holdfast.server.identity.entries import DEFAULT_WORKSPACE, KEY_SCOPES, ROLES
 from holdfast.server.identity.values import Identity
 
 LOCAL_USER = "local"
@@ -45,7 +45,7 @@ class DevAuthentication:
             user=_user(headers.get("x-holdfast-user", LOCAL_USER)),
             workspace=DEFAULT_WORKSPACE,
             roles=ROLES,
-            scopes=SCOPES,
+            scopes=KEY_SCOPES,
         )
 
 

@@ -13,7 +13,11 @@ ROLES = frozenset({"admin", "auditor", "member"})
 """What a member of a workspace may be: one who works, one who may look at the audit, one who decides."""
 
 SCOPES = frozenset({"read", "write", "admin"})
-"""How far a key reaches: what it may look at, what it may change, what it may decide."""
+"""How far credentials reach: what they may look at, what they may change, what they may decide."""
+
+OPERATOR = "operator"
+KEY_SCOPES = SCOPES | {OPERATOR}
+"""How far a key reaches. One of an operator also looks at the whole server, whatever its tenants are."""
 
 NAME_BYTES = 128
 

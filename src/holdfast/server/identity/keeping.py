@@ -1,12 +1,13 @@
 """The server's own records: who there is, kept in a tenant that nobody can name."""
 
-from collections.abc import AsyncIterator, Callable
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
 import msgspec
 
 from holdfast.core.errors import Forbidden, InvalidArgument, RecordNotFound, RevisionConflict
-from holdfast.core.rows import Asking, AskRecord, ask
+from holdfast.core.rows import AskRecordsAbout, ask
 from holdfast.core.values import Drop, Put, Record, RecordQuery, Scope
 from holdfast.server.identity.entries import (
     DEFAULT_WORKSPACE,
@@ -33,6 +34,41 @@ ADMIN: Final = frozenset({"admin"})
 """The role, and the scope, of administrators."""
 
 PAGE = 200
+REMEMBERED = 10_000
+"""For how many credentials it is remembered where they lead to."""
+
+
+class Looked:
+    """Entries that one question has found."""
+
+    def __init__(self, records: Mapping[tuple[str, str], Record]) -> None:
+        self._records = records
+
+    def get(self, kind: type[E], *names: str) -> E | None:
+        """The entry of a kind and some names, if it was found."""
+        record = self._records.get((kind.kind, "/".join(names)))
+        return None if record is None else entry_of(kind, record)
+
+
+class Whereabouts:
+    """Where credentials lead to, which never changes: so all that is to be looked at is known beforehand.
+
+    Whether they hold is looked up each time all the same.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+
+    def of(self, id: str) -> tuple[str, ...]:
+        """The names to look at for some credentials; none if they were not seen yet."""
+        return self._known.get(id, ())
+
+    def note(self, id: str, names: tuple[str, ...]) -> None:
+        """Keep them for the next time."""
+        self._known[id] = names
+        self._known.move_to_end(id)
+        if len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
 
 
 class Directory:
@@ -111,20 +147,14 @@ class Directory:
     async def admit(
         self, *, tenant: str, user: str | None, workspace: str, scopes: frozenset[str]
     ) -> Identity:
-        """The identity of somebody whose credentials hold, if they are still welcome.
+        """The identity of somebody whose credentials hold; see ``admitted``."""
+        looked = await self.look(*places(tenant, user, workspace))
+        return admitted(looked, tenant=tenant, user=user, workspace=workspace, scopes=scopes)
 
-        An administrator is who has both the scope and the role. A key of the tenant as a whole needs the
-        scope alone.
-
-        Raises:
-            Forbidden: The tenant, the workspace or the user is disabled, or the user is no member.
-        """
-        found = await self.db.store.read(Scope(tenant=SERVER), _roles(tenant, user, workspace))
-        roles = scopes & ADMIN if user is None else found
-        lacking = ADMIN - (scopes & roles)
-        return Identity(
-            tenant=tenant, user=user, workspace=workspace, roles=roles - lacking, scopes=scopes - lacking
-        )
+    async def look(self, *names: str) -> Looked:
+        """Every entry that has one of these names, in one question."""
+        found = await self.db.store.read(Scope(tenant=SERVER), ask(AskRecordsAbout(names)))
+        return Looked({(record.kind, record.id): record for record in found})
 
     async def about(self, user: User) -> list[Entry]:
         """A user, with the memberships, logins and keys that go with them."""
@@ -182,24 +212,49 @@ def _parents(entry: Entry) -> list[tuple[str, str]]:
             return [("membership", f"{entry.tenant}/{entry.workspace}/{entry.user}")]
 
 
-def _roles(tenant: str, user: str | None, workspace: str) -> Asking[frozenset[str]]:
+def places(tenant: str, user: str | None, workspace: str) -> tuple[str, ...]:
+    """The names under which all stands that somebody must be to be let in."""
+    of_user = () if user is None else (f"{tenant}/{user}", f"{tenant}/{workspace}/{user}")
+    return (tenant, f"{tenant}/{workspace}", *of_user)
+
+
+def admitted(
+    looked: Looked, *, tenant: str, user: str | None, workspace: str, scopes: frozenset[str]
+) -> Identity:
+    """The identity of somebody whose credentials hold, if they are still welcome.
+
+    An administrator is who has both the scope and the role. A key of the tenant as a whole needs the
+    scope alone.
+
+    Raises:
+        Forbidden: The tenant, the workspace or the user is disabled, or the user is no member.
+    """
+    found = _roles(looked, tenant, user, workspace)
+    roles = scopes & ADMIN if user is None else found
+    lacking = ADMIN - (scopes & roles)
+    return Identity(
+        tenant=tenant, user=user, workspace=workspace, roles=roles - lacking, scopes=scopes - lacking
+    )
+
+
+def _roles(looked: Looked, tenant: str, user: str | None, workspace: str) -> frozenset[str]:
     """What somebody is in a workspace, once everything above it is found enabled."""
-    yield from _enabled(Tenant, tenant)
-    yield from _enabled(Workspace, f"{tenant}/{workspace}")
+    _check_enabled(looked, Tenant, tenant)
+    _check_enabled(looked, Workspace, f"{tenant}/{workspace}")
     if user is None:
         return frozenset()
-    yield from _enabled(User, f"{tenant}/{user}")
-    found: Record | None = yield from ask(AskRecord("membership", f"{tenant}/{workspace}/{user}"))
-    if found is None:
+    _check_enabled(looked, User, f"{tenant}/{user}")
+    membership = looked.get(Membership, tenant, workspace, user)
+    if membership is None:
         raise Forbidden(problem=f"User {user!r} is no member of the workspace {workspace!r}.")
-    return frozenset(entry_of(Membership, found).roles)
+    return frozenset(membership.roles)
 
 
-def _enabled(kind: type[Tenant | Workspace | User], id: str) -> Asking[None]:
-    found: Record | None = yield from ask(AskRecord(kind.kind, id))
+def _check_enabled(looked: Looked, kind: type[Tenant | Workspace | User], id: str) -> None:
+    found = looked.get(kind, id)
     if found is None:
         raise Forbidden(problem=f"There is no {kind.kind} {id!r} here.")
-    if not entry_of(kind, found).enabled:
+    if not found.enabled:
         raise Forbidden(problem=f"The {kind.kind} {id!r} is disabled.")
 
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.core.errors import InvalidArgument, RecordNotFound, Unauthenticated
-from holdfast.server.identity.entries import DEFAULT_WORKSPACE, SCOPES, Key, check_among
-from holdfast.server.identity.keeping import Directory, known
+from holdfast.server.identity.entries import DEFAULT_WORKSPACE, KEY_SCOPES, Key, check_among
+from holdfast.server.identity.keeping import Directory, Whereabouts, admitted, places
 from holdfast.server.identity.values import Identity
 
 MARK: Final = "hf_"
@@ -50,7 +50,7 @@ async def new_key(
         user=user,
         workspace=workspace,
         label=label,
-        scopes=check_among(scopes, SCOPES, "scope"),
+        scopes=check_among(scopes, KEY_SCOPES, "scope"),
         hash=_hashed(secret),
         expires=None if lasts_ms is None else directory.now() + lasts_ms,
     )
@@ -68,6 +68,7 @@ class KeyAuthentication:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
+        self._whereabouts = Whereabouts()
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
         """Whose key it is.
@@ -79,16 +80,27 @@ class KeyAuthentication:
         text = presented(headers)
         if text is None:
             raise Unauthenticated(problem="Send an API key as a bearer token or in X-API-Key.")
-        key = await self._held(text)
-        identity = await self._directory.admit(
-            tenant=key.tenant, user=key.user, workspace=key.workspace, scopes=frozenset(key.scopes)
+        public, _, secret = text.removeprefix(MARK).partition("_")
+        if not _is_public_part(public):
+            raise Unauthenticated(problem="The API key is not known.")
+        names = self._whereabouts.of(public)
+        looked = await self._directory.look(public, *names)
+        key = self._held(looked.get(Key, public), secret)
+        if not names:
+            names = places(key.tenant, key.user, key.workspace)
+            looked = await self._directory.look(*names)
+            self._whereabouts.note(public, names)
+        identity = admitted(
+            looked,
+            tenant=key.tenant,
+            user=key.user,
+            workspace=key.workspace,
+            scopes=frozenset(key.scopes),
         )
         await self._mark_used(key)
         return identity
 
-    async def _held(self, text: str) -> Key:
-        public, _, secret = text.removeprefix(MARK).partition("_")
-        key = await known(self._directory, Key, public) if _is_public_part(public) else None
+    def _held(self, key: Key | None, secret: str) -> Key:
         # The same work is done for a key that is not there.
         holds = hmac.compare_digest(_hashed(secret), key.hash if key else _hashed(""))
         if key is None or not holds:

@@ -12,7 +12,7 @@ from holdfast.core.encoding import check_id, encode
 from holdfast.core.errors import Forbidden, InvalidId, InvalidInput, Unauthenticated
 from holdfast.server.identity.entries import DEFAULT_WORKSPACE, SCOPES, Login, Membership, Tenant, User
 from holdfast.server.identity.issuer import IssuerKeys
-from holdfast.server.identity.keeping import Directory, known
+from holdfast.server.identity.keeping import Directory, Whereabouts, admitted, known, places
 from holdfast.server.identity.keys import bearer
 from holdfast.server.identity.settings import IssuerSettings
 from holdfast.server.identity.values import Identity
@@ -49,6 +49,7 @@ class TokenAuthentication:
         self._settings = settings
         self._keys = keys or IssuerKeys(settings.keys_url)
         self._clock = clock
+        self._whereabouts = Whereabouts()
 
     async def __call__(self, headers: Mapping[str, str]) -> Identity:
         """Whose token it is, in our own words.
@@ -63,11 +64,16 @@ class TokenAuthentication:
             raise Unauthenticated(problem="Send a token as Authorization: Bearer.")
         claims = await self._verified(token)
         person = person_of(claims, self._settings, self._clock())
-        login = await self._login(person)
         workspace = headers.get(WORKSPACE_HEADER, DEFAULT_WORKSPACE)
-        return await self._directory.admit(
-            tenant=login.tenant, user=login.user, workspace=workspace, scopes=SCOPES
-        )
+        seen = f"{person.login}/{workspace}"
+        names = self._whereabouts.of(seen)
+        looked = await self._directory.look(person.login, *names)
+        login = looked.get(Login, person.login) or await self._entered(person)
+        wanted = places(login.tenant, login.user, workspace)
+        if names != wanted:
+            looked = await self._directory.look(*wanted)
+            self._whereabouts.note(seen, wanted)
+        return admitted(looked, tenant=login.tenant, user=login.user, workspace=workspace, scopes=SCOPES)
 
     async def _verified(self, token: str) -> dict[str, Any]:
         """The claims of a token that the issuer has signed."""
@@ -84,11 +90,8 @@ class TokenAuthentication:
             raise Unauthenticated(problem="The token's signature does not hold.") from error
         return claims
 
-    async def _login(self, person: Person) -> Login:
-        """Which user of ours a person is. One who is new is entered, if that is allowed."""
-        found = await known(self._directory, Login, person.login)
-        if found is not None:
-            return found
+    async def _entered(self, person: Person) -> Login:
+        """Which user of ours a person is who is new here, if that is allowed."""
         if not self._settings.first_sight:
             raise Forbidden(problem="This account is not known here. Ask an administrator to enter it.")
         return await enter(self._directory, person)

@@ -3,9 +3,10 @@
 from litestar import Response, get
 from litestar.datastructures import State
 
-from holdfast.client.values import Health
-from holdfast.core.errors import HoldfastError
-from holdfast.server.callers import ADMIN, OPEN, Calling, Serving
+from holdfast.client.operations import Health
+from holdfast.core.errors import Forbidden, HoldfastError
+from holdfast.server.callers import OPEN, Calling, Serving
+from holdfast.server.identity.entries import OPERATOR
 
 STATUSES = ("waiting", "running", "dead")
 MOST = 1_000
@@ -33,8 +34,9 @@ async def ready(state: State) -> Response[Health]:
 
 @get("/metrics", operation_id="metrics", media_type=TEXT)
 async def metrics(caller: Calling) -> Response[bytes]:
-    """The numbers of this process, as Prometheus reads them. Needs the role admin."""
-    caller.need(ADMIN)
+    """The numbers of this process, of all its tenants together, as Prometheus reads them. Scope operator."""
+    if OPERATOR not in caller.identity.scopes:
+        raise Forbidden(problem=f"This needs the scope {OPERATOR!r}: it is about every tenant.")
     serving = caller.serving
     serving.metrics.streams.set(serving.streams.inside)
     serving.metrics.tenants.set(len(serving.runtimes.tenants))

@@ -4,21 +4,27 @@ import hashlib
 import secrets
 from typing import Annotated, Any, Literal
 
+import msgspec
 from litestar import Request, get, post
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from holdfast.client.bodies import NewFeedback
-from holdfast.client.values import FeedbackView, FoundPage, FoundView, JobPage, JobView
+from holdfast.client.findings import FeedbackView, FoundPage, FoundView
+from holdfast.client.operations import JobPage, JobView
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import RevisionConflict
 from holdfast.core.values import Record
 from holdfast.runtime.ending import FEEDBACK
 from holdfast.runtime.episodes import active_episode
+from holdfast.runtime.searching import KINDS, Search, SearchKind, search_everything
 from holdfast.runtime.settings import now_ms
-from holdfast.server.callers import ADMIN, Calling, named
+from holdfast.server import audit
+from holdfast.server.callers import ADMIN, Calling, named, reachable
 from holdfast.server.repeating import KEY
-from holdfast.server.routes.threads import Limit
+from holdfast.server.routes.threads import Cursor, Limit
 from holdfast.server.wire import job_view
+
+Time = Annotated[int | None, QueryParameter(ge=0, le=1 << 53, description="A time, itself included.")]
 
 
 @get("/search", operation_id="search")
@@ -26,16 +32,40 @@ async def search(
     caller: Calling,
     q: Annotated[str, QueryParameter(min_length=1, max_length=1_000, description="Words to look for.")],
     limit: Limit = 20,
-    any: FromQuery[bool] = False,  # noqa: FBT002 - a query parameter
+    cursor: Cursor = None,
+    kind: Annotated[list[SearchKind] | None, QueryParameter(description="Only of these kinds.")] = None,
     thread: FromQuery[str | None] = None,
-    log: FromQuery[str | None] = None,
+    role: Annotated[str | None, QueryParameter(description="Only what this role has said.")] = None,
+    since: Time = None,
+    until: Time = None,
+    user: Annotated[str | None, QueryParameter(description="Only what belongs to this user.")] = None,
 ) -> FoundPage:
-    """Visible items that hold all of the words, the best first; with ``any``, any of them."""
-    found = await caller.db.search(q, any=any, thread=thread, log=log, limit=limit)
+    """What was said and what is known that bears on the words, the best first; by meaning too, if it can."""
+    owner = caller.speaking_for(user)
+    asked = Search(
+        query=q,
+        owner=owner,
+        thread=None if thread is None else reachable(thread),
+        kinds=tuple(each for each in KINDS if kind is None or each in kind),
+        role=role,
+        since=since,
+        until=until,
+    )
+    list_of = f"search\0{msgspec.json.encode(asked).decode()}"
+    db = caller.scoped(owner) if owner is not None else caller.db
+    async with caller.runtime() as runtime:
+        page = await search_everything(
+            db,
+            asked,
+            limit=limit,
+            cursor=caller.position(cursor, str, list_of),
+            embedder=runtime.embedding_provider,
+        )
     return FoundPage(
-        found=[
-            FoundView(**{name: getattr(each, name) for name in FoundView.__struct_fields__}) for each in found
-        ]
+        found=[FoundView(**msgspec.structs.asdict(hit) | {"marks": list(hit.marks)}) for hit in page.hits],
+        next=caller.cursor(page.next, list_of) if page.next is not None else None,
+        path=page.path,
+        problem=page.problem,
     )
 
 
@@ -58,7 +88,8 @@ async def give_feedback(
         "thread": data.thread,
     }
     id = hashlib.sha256(f"{about}\0{said}".encode()).hexdigest()
-    record = Record(kind=FEEDBACK, id=id, owner=head.owner, sort=now, body=body)
+    tags = (f"thread:{data.thread}",)
+    record = Record(kind=FEEDBACK, id=id, owner=head.owner, tags=tags, sort=now, body=body)
     try:
         await caller.db.records.put(record, expect=0)
     except RevisionConflict:
@@ -80,6 +111,7 @@ async def list_jobs(
 async def retry_job(job: FromPath[str], caller: Calling) -> JobView:
     """Let a job that was given up be tried again at once. Needs the role admin."""
     caller.need(ADMIN)
+    await audit.note(caller.serving.db.scope(tenant=caller.identity.tenant), caller.identity, "retry job")
     return job_view(await caller.db.jobs.retry(named(job)))
 
 

@@ -6,7 +6,7 @@ from litestar import get, post, put
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from holdfast.client.bodies import NewCorrection, NewForget, NewRecall, NewUndo
-from holdfast.client.values import ForgottenView, MemoryPage, UndoneView
+from holdfast.client.findings import ForgottenView, MemoryPage, UndoneView
 from holdfast.core.encoding import JSON, plain
 from holdfast.core.values import MEMORY
 from holdfast.runtime.memory.keeping import Memory

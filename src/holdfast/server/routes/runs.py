@@ -46,24 +46,29 @@ async def get_run(run: FromPath[str], caller: Calling) -> RunView:
 @post("/runs/{run:str}/cancel", operation_id="cancel_run", status_code=200)
 async def cancel_run(run: FromPath[str], caller: Calling) -> Cancelled:
     """End a run that is at work or waits, in whatever process."""
-    found = run_of(await caller.db.records.get(KIND, run))
-    if found.status == DONE:
-        return Cancelled(cancelled=False)
-    async with caller.runtime() as runtime:
-        return Cancelled(cancelled=await runtime.cancel(found.thread, user=caller.identity.user))
+    thread = await caller.serving.runtimes.guests.thread_of(caller.guest(), run)
+    if thread is None:
+        found = run_of(await caller.db.records.get(KIND, run))
+        if found.status == DONE:
+            return Cancelled(cancelled=False)
+        thread = found.thread
+    async with caller.home(thread) as home:
+        return Cancelled(cancelled=await home.runtime.cancel(thread, user=home.user))
 
 
 @post("/runs/{run:str}/decisions", operation_id="decide", status_code=200)
 async def decide(run: FromPath[str], data: JSONBody[NewDecisions], caller: Calling) -> TurnView:
     """Decide about the calls that a run waits for, and go on with it; or go on with an interrupted one."""
-    found = run_of(await caller.db.records.get(KIND, run))
     decisions = {call: _decision(each) for call, each in data.decisions.items()}
-    if found.status == DONE and decisions:
-        call = next(iter(decisions))
-        raise DecisionRefused(thread=found.thread, call=call, problem=f"run {run!r} is over")
-    async with caller.runtime() as runtime:
-        done = await runtime.resume(found.thread, decisions, user=caller.identity.user)
-    return turn_view(done)
+    thread = await caller.serving.runtimes.guests.thread_of(caller.guest(), run)
+    if thread is None:
+        found = run_of(await caller.db.records.get(KIND, run))
+        if found.status == DONE and decisions:
+            call = next(iter(decisions))
+            raise DecisionRefused(thread=found.thread, call=call, problem=f"run {run!r} is over")
+        thread = found.thread
+    async with caller.home(thread) as home:
+        return turn_view(await home.runtime.resume(thread, decisions, user=home.user))
 
 
 def _decision(given: NewDecision) -> Decision:

@@ -1,9 +1,11 @@
 """Sessions over HTTP: a thread as its user knows it, with the episode that it is in."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from litestar import Request, Response, delete, get, post
 from litestar.params import FromQuery, JSONBody
 from litestar.response import Stream
@@ -11,27 +13,36 @@ from litestar.response import Stream
 from holdfast.client.bodies import (
     NewEnd,
 )
-from holdfast.client.transcripts import EpisodePage
-from holdfast.client.values import (
+from holdfast.client.sessions import (
     EndView,
     ImportView,
     SessionPage,
     SessionState,
     SessionTurn,
     SessionView,
+    StatusView,
     TurnPage,
+    UnfinishedView,
 )
-from holdfast.core.errors import ThreadNotFound
+from holdfast.client.transcripts import EpisodePage
+from holdfast.core.encoding import plain
+from holdfast.core.errors import InvalidArgument, ThreadNotFound
 from holdfast.core.values import Head, Item, RecordQuery, Summary
 from holdfast.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode_of
 from holdfast.runtime.messages import CALL, message_of
-from holdfast.server.callers import Caller, Calling, ThreadId
-from holdfast.server.routes import finding
+from holdfast.runtime.persons import LEFT_OUT, export_person
+from holdfast.server.callers import OWN, Caller, Calling, ThreadId
+from holdfast.server.repeating import KIND as REQUEST
+from holdfast.server.routes import finding, manifests
+from holdfast.server.routes.memory import User
 from holdfast.server.routes.threads import Cursor, IfMatch, Limit, Search, expected
-from holdfast.server.wire import episode_view
+from holdfast.server.routes.voice import check_there, episode_state
+from holdfast.server.wire import episode_view, waiting_view
 from holdfast.threads.archive import export_threads, import_threads
 
 ARCHIVE = "application/x-ndjson"
+KEPT_HERE = (*LEFT_OUT, REQUEST)
+"""The kinds of records that an import does not take: what operators decide, and what the server makes."""
 ACTIVE_AT_MOST = 200
 ITEMS_OF_A_TURN = 20
 """As many items are read for each turn that a page has room for."""
@@ -140,20 +151,52 @@ def _turn(items: Sequence[Item]) -> SessionTurn:
 @post("/sessions/{id:str}/end", operation_id="end_session", status_code=200)
 async def end_session(thread_id: ThreadId, data: JSONBody[NewEnd], caller: Calling) -> EndView:
     """End the episode that a session is in. The thread stays, and its next turn begins a new one."""
-    await caller.db.thread(thread_id).head()
-    async with caller.runtime() as runtime:
-        ended = await runtime.end_session(thread_id, feedback=data.feedback, user=caller.identity.user)
-    if ended is None:
-        return EndView(session=thread_id)
-    return EndView(session=thread_id, episode=ended.id, status=ended.status)
+    async with caller.home(thread_id) as home:
+        await check_there(home, thread_id)
+        ended = await home.runtime.end_session(thread_id, feedback=data.feedback, user=home.user)
+    return episode_state(thread_id, ended)
+
+
+@get("/sessions/{id:str}/status", operation_id="session_status")
+async def session_status(thread_id: ThreadId, caller: Calling) -> StatusView:
+    """Where a session stands, and what can be done next; an incognito one has a status too."""
+    async with caller.home(thread_id) as home:
+        await check_there(home, thread_id)
+        found = await home.runtime.session_status(thread_id, user=home.user)
+    return StatusView(
+        session=thread_id,
+        status=found.status,
+        advice=found.advice,
+        run=found.run,
+        waiting=[waiting_view(each) for each in found.waiting],
+        episode=found.episode.id if found.episode is not None else None,
+        idle_since=found.idle_since,
+        expires_at=found.expires_at,
+        unfinished=[msgspec.convert(plain(each), UnfinishedView) for each in found.unfinished],
+        incognito=home.is_incognito,
+    )
 
 
 @post("/sessions/{id:str}/export", operation_id="export_session", status_code=200, media_type=ARCHIVE)
-async def export_session(thread_id: ThreadId, caller: Calling) -> Stream:
-    """A session as an archive, line by line; an import of it gives the same thread, to the hash."""
+async def export_session(
+    thread_id: ThreadId, caller: Calling, format: FromQuery[Literal["archive", "manifest"]] = "archive"
+) -> Response[Any]:
+    """A session as an archive, line by line; an import of it gives the same thread, to the hash.
+
+    With ``format=manifest`` it is one JSON document of what the session holds now, without its past.
+    """
+    if format == "manifest":
+        return await manifests.exported(caller, thread_id)
     db = caller.db
     await db.thread(thread_id).head()
     return Stream(export_threads(db.store, caller.scope, [thread_id]), media_type=ARCHIVE)
+
+
+@get("/person/export", operation_id="export_person", media_type=ARCHIVE)
+async def export_everything(caller: Calling, user: User = None) -> Stream:
+    """Everything that a user owns as one archive: sessions, memory, and the records beside them."""
+    owner = caller.acting_for(user)
+    return Stream(export_person(caller.scoped(owner), owner), media_type=ARCHIVE)
 
 
 @post("/sessions/import", operation_id="import_session", status_code=201)
@@ -165,7 +208,30 @@ async def import_session(caller: Calling, request: Request[Any, Any, Any]) -> Im
 
 async def _lines(body: bytes) -> AsyncIterator[bytes]:
     for line in body.splitlines(keepends=True):
+        _check_line(line)
         yield line
+
+
+class _Said(msgspec.Struct):
+    """What a line of an archive is about; the rest of it is for who reads it."""
+
+    holdfast: str = ""
+    id: str = ""
+    kind: str = ""
+
+
+def _check_line(line: bytes) -> None:
+    """Refuse what no archive may bring here: Holdfast's own threads, and what belongs to operators.
+
+    Raises:
+        InvalidArgument: The line would.
+    """
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # its reader says so better
+        said = msgspec.json.decode(line, type=_Said)
+        if said.holdfast == "thread" and said.id.startswith(OWN):
+            raise InvalidArgument(problem=f"An archive cannot bring the thread {said.id!r}.")
+        if said.holdfast == "record" and said.kind in KEPT_HERE:
+            raise InvalidArgument(problem=f"An archive cannot bring records of the kind {said.kind!r}.")
 
 
 async def _active(caller: Caller, episode: Episode) -> SessionView | None:
@@ -215,6 +281,8 @@ SESSIONS = [
     delete_session,
     list_turns,
     end_session,
+    session_status,
     export_session,
+    export_everything,
 ]
 IMPORTS = [import_session]

@@ -8,12 +8,13 @@ import msgspec
 from litestar import WebSocket, websocket
 from litestar.exceptions import WebSocketDisconnect
 
+from holdfast.client.bodies import Mode
 from holdfast.client.values import Told
 from holdfast.core.encoding import encode, plain
 from holdfast.core.errors import HoldfastError, InvalidArgument, RateLimited
 from holdfast.runtime.engine import TurnOptions
-from holdfast.server.callers import Caller, Calling
-from holdfast.server.routes.turns import turn_events
+from holdfast.server.callers import Caller, Calling, reachable
+from holdfast.server.routes.turns import mode_of, turn_events
 from holdfast.server.stream import END, Opened, following, mark_of, problem_event
 
 AT_ONCE = 16
@@ -30,6 +31,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     user: str | None = None
     key: str | None = None
     after: str | None = None
+    mode: Mode | None = None
     busy: Literal["wait", "refuse", "queue"] = "wait"
 
 
@@ -109,19 +111,21 @@ async def _events(caller: Caller, asked: Asked) -> AsyncIterator[Told]:
         if asked.message is None:
             raise InvalidArgument(problem="The message cannot be used: a turn needs a message.")
         options = TurnOptions(
-            user=caller.acting_for(asked.user), key=asked.key, busy=asked.busy, origin="websocket"
+            user=asked.user, key=asked.key, busy=asked.busy, origin="websocket", mode=mode_of(asked.mode)
         )
         async for event in turn_events(caller, asked.thread, asked.message, options, asked.after):
             yield event
         return
-    await caller.db.thread(asked.thread).head()
-    async with caller.runtime() as runtime:
+    thread = reachable(asked.thread)
+    async with caller.home(thread) as home:
+        if not home.is_incognito:
+            await home.db.thread(thread).head()
         if asked.type == "cancel":
-            was = await runtime.cancel(asked.thread, user=caller.identity.user)
+            was = await home.runtime.cancel(thread, user=home.user)
             yield Told(type="cancelled", data={"cancelled": was})
             return
         mark = mark_of(asked.after)
-        async for event in following(runtime, asked.thread, caller.identity.user, mark, None):
+        async for event in following(home.runtime, thread, home.user, mark, None):
             yield event
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+import weakref
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Annotated, Any
 
 from litestar import Request, Response, get, post
@@ -10,14 +12,14 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 
-from holdfast.client.bodies import NewTurn, NewTurnOn
+from holdfast.client.bodies import Mode, NewTurn, NewTurnOn
 from holdfast.client.values import Told, TurnView
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import HoldfastError
 from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.engine import TurnOptions
 from holdfast.runtime.events import Event, RunFinished
-from holdfast.server.callers import Caller, Calling, ThreadId
+from holdfast.server.callers import Caller, Calling, Home, ThreadId, reachable
 from holdfast.server.repeating import KEY, OWN
 from holdfast.server.stream import Opened, begun, following, mark_of, turning
 from holdfast.server.wire import turn_view
@@ -66,7 +68,7 @@ async def post_turn_on(
     data: JSONBody[NewTurnOn], caller: Calling, request: Request[Any, Any, Any], last_event: LastEvent = None
 ) -> Response[Any]:
     """Run one turn on the thread that the body names. No thread is ever made up."""
-    return await _turn(data.thread, data, caller, request, last_event)
+    return await _turn(reachable(data.thread), data, caller, request, last_event)
 
 
 @get("/threads/{id:str}/events", operation_id="follow_thread", media_type=EVENTS)
@@ -79,11 +81,12 @@ async def follow_thread(
 ) -> Stream:
     """The durable events of a thread as they commit, from the one after an event on, or from now."""
     mark = mark_of(last_event if last_event is not None else after)
-    await caller.db.thread(thread_id).head()
+    if not await caller.serving.runtimes.guests.holds(caller.guest(), thread_id):
+        await caller.db.thread(thread_id).head()
 
     async def events() -> AsyncIterator[Told]:
-        async with caller.runtime() as runtime:
-            async for event in following(runtime, thread_id, caller.identity.user, mark, run):
+        async with caller.home(thread_id) as home:
+            async for event in following(home.runtime, thread_id, home.user, mark, run):
                 yield event
 
     return await _streamed(caller, events(), caller.serving.closing)
@@ -92,25 +95,25 @@ async def follow_thread(
 async def _turn(
     thread: str, data: NewTurn, caller: Caller, request: Request[Any, Any, Any], last_event: str | None
 ) -> Response[Any]:
-    user, key = _whose(caller, data), request.headers.get(KEY)
+    key = request.headers.get(KEY)
     if key is not None:
         check_id(key, "idempotency key")
     options = TurnOptions(
-        user=user,
+        user=data.user,
         key=key,
         busy=data.busy,
         message_id=data.message_id,
         origin="http",
-        mode=MemoryMode.INCOGNITO if data.incognito else None,
+        mode=mode_of(data.mode),
     )
     if EVENTS in request.headers.get("accept", ""):
         events = turn_events(caller, thread, data.message, options, last_event)
         return await _streamed(caller, events)
     with caller.serving.turns.enter(caller.name):
-        async with caller.runtime() as runtime:
+        async with _home(caller, thread, options) as home:
             began = time.perf_counter()
             try:
-                done = await runtime.run_turn(thread, data.message, **options)
+                done = await home.runtime.run_turn(thread, data.message, **_at(home, options))
             except HoldfastError:
                 caller.serving.metrics.turns.labels("refused").inc()
                 raise
@@ -118,11 +121,19 @@ async def _turn(
     return Response(turn_view(done), headers={"ETag": f'"{done.version}"'})
 
 
-def _whose(caller: Caller, data: NewTurn) -> str | None:
-    """Whose turn it is; an incognito one is nobody's, unless the credentials keep others out of it."""
-    if data.incognito and data.user is None:
-        return caller.identity.user
-    return caller.acting_for(data.user)
+def mode_of(said: Mode | None) -> MemoryMode | None:
+    """The mode that a request asks for; None for the one that is offered."""
+    return None if said is None else MemoryMode[said.upper()]
+
+
+def _home(caller: Caller, thread: str, options: TurnOptions) -> AbstractAsyncContextManager[Home]:
+    """Where a turn runs. An incognito one is nobody's; any other is somebody's."""
+    return caller.home(thread, mode=options.get("mode"), user=options.get("user"), someone=True)
+
+
+def _at(home: Home, options: TurnOptions) -> TurnOptions:
+    """What is said about a turn, as it is said where its thread is at home."""
+    return {**options, "user": home.user, "mode": home.mode}
 
 
 async def turn_events(
@@ -131,18 +142,17 @@ async def turn_events(
     """A turn as it goes, counted and within the limits."""
     mark = mark_of(last_event)
     with caller.serving.turns.enter(caller.name):
-        async with caller.runtime() as runtime:
-            began = time.perf_counter()
+        async with _home(caller, thread, options) as home:
+            began, at_home = time.perf_counter(), _at(home, options)
 
             async def told() -> AsyncIterator[Event]:
-                async for event in runtime.stream_turn(thread, message, **options):
+                async for event in home.runtime.stream_turn(thread, message, **at_home):
                     if isinstance(event, RunFinished):
                         counted(caller, event.termination, began)
                     yield event
 
-            db = caller.scoped(options["user"]) if options["user"] is not None else caller.db
-            mark = mark or await begun(db, thread, options["key"])
-            async for each in turning(told(), runtime, db.thread(thread), options["user"], mark):
+            mark = mark or await begun(home.db, thread, options.get("key"))
+            async for each in turning(told(), home.runtime, home.db.thread(thread), home.user, mark):
                 yield each
 
 
@@ -156,18 +166,21 @@ async def _streamed(
     caller: Caller, events: AsyncIterator[Told], closing: asyncio.Event | None = None
 ) -> Stream:
     """A stream of events, within the limit of open ones."""
-    streams = caller.serving.streams
-    streams.check()
-    opened = Opened(events)
-    await opened.peek(PEEK_SECONDS)
+    with ExitStack() as held:
+        held.enter_context(caller.serving.streams.enter())
+        opened = Opened(events)
+        await opened.peek(PEEK_SECONDS)
+        place = held.pop_all()
 
     async def sent() -> AsyncIterator[bytes]:
-        with streams.enter():
+        with place:
             ping = caller.serving.settings.ping_seconds
             async for chunk in opened.as_bytes(ping, closing or asyncio.Event()):
                 yield chunk
 
-    return Stream(sent(), media_type=EVENTS, headers=HEADERS)
+    told = sent()
+    weakref.finalize(told, place.close)  # a client that left before the first byte never has it begun
+    return Stream(told, media_type=EVENTS, headers=HEADERS)
 
 
 TURNS = [post_turn, post_turn_on, follow_thread]

@@ -1,0 +1,1 @@
+"""The chat in a terminal: who talks, what they can ask for, and how it looks."""

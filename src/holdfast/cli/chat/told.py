@@ -1,0 +1,30 @@
+"""What a command of the chat has to say, and what it asks back."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked back, and what becomes of the answer.
+
+    It is put to a person alone, unless it is ``needed``: then the next line answers it, whoever writes it.
+    No answer is an empty one.
+    """
+
+    prompt: str
+    then: "Callable[[str], Awaitable[Told]]"
+    needed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An outcome: its kind and its facts for a program, the same for a person, and what comes next."""
+
+    kind: str
+    facts: Mapping[str, object]
+    shown: RenderableType = ""
+    question: Question | None = None
+    leaves: bool = False

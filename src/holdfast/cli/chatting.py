@@ -1,0 +1,79 @@
+"""The command that talks: a chat in the terminal, on a thread that survives."""
+
+import os
+import secrets
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from holdfast.cli.chat.who import Mode, Who, who_talks
+from holdfast.cli.frame import COMMON, Answer, Call, url_of
+from holdfast.cli.render import clean, without_password
+
+if TYPE_CHECKING:
+    from holdfast.cli.chat.conversing import Tally
+
+USUAL = str(COMMON["db"][1])
+Url = Annotated[str | None, typer.Argument(metavar="[URL]", help="The database; the same as --db.")]
+ThreadId = Annotated[
+    str | None, typer.Option("--thread-id", metavar="ID", help="The thread; without it a new one.")
+]
+UserId = Annotated[
+    str | None, typer.Option("--user-id", metavar="ID", help="Whose memory; without it the thread's own.")
+]
+ChatMode = Annotated[Mode, typer.Option("--mode", help="A guest leaves nothing behind.")]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", envvar="HOLDFAST_MODEL", metavar="PROVIDER:NAME", help="Offline without one."),
+]
+
+
+async def chat(
+    call: Call,
+    url: Url = None,
+    *,
+    thread_id: ThreadId = None,
+    user_id: UserId = None,
+    mode: ChatMode = Mode.PERSISTENT,
+    model: Model = None,
+) -> Answer:
+    """Talk with the companion in the terminal.
+
+    What is said is kept in a thread, and survives whatever happens to this program. /help lists what can be
+    asked for besides. Without a terminal it reads a message a line; with --json it answers in JSON, a line
+    each.
+
+    Example: holdfast chat --thread-id alice-s1 --user-id alice
+    """
+    from holdfast.cli.chat.conversing import chatted
+    from holdfast.cli.chat.fronts import front_for
+    from holdfast.cli.chat.talk import opened
+
+    who = who_talks(thread=thread_id, user=user_id or call.scope.user, mode=mode, new_id=new_id)
+    where = call.url if url is None else url_of(url)
+    opening = opened(where, call.scope.tenant, who, model, new_id)
+    tally = chatted(opening, lambda: front_for(call.out, call.err, as_json=call.as_json))
+    shown = Text(farewell(tally, who, where), style="dim")
+    value = {"thread": tally.thread, "turns": tally.turns, "failed": tally.failed}
+    return Answer(value=value, shown=shown, ok=not tally.failed, aside=True)
+
+
+def new_id() -> str:
+    """The id of a thread that nobody has named."""
+    return f"local-{secrets.token_hex(6)}"
+
+
+def farewell(tally: "Tally", who: Who, where: str) -> str:
+    """The last words, and how to go on."""
+    if who.is_guest:
+        return "Goodbye. Nothing is kept."
+    if not tally.is_begun:
+        return "Goodbye."
+    words = ["holdfast", "chat", "--thread-id", tally.thread]
+    words += [] if who.user is None else ["--user-id", who.user]
+    words += (
+        [] if where == url_of(os.environ.get("HOLDFAST_DB", USUAL)) else ["--db", without_password(where)]
+    )
+    return clean(f"Goodbye. To go on:\n  {shlex.join(words)}")

@@ -1,0 +1,98 @@
+"""Commands about one session as a document: session export, session import."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from holdfast.cli import render
+from holdfast.cli.frame import Answer, Call
+from holdfast.cli.keeping import opened_output
+from holdfast.core.errors import InvalidArgument
+from holdfast.core.manifest import Manifest, read, written
+from holdfast.core.manifest_files import Place
+from holdfast.server import manifests
+
+Session = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, which is its thread's.")]
+VolumeFolder = Annotated[
+    Path | None, typer.Option("--volume", metavar="FOLDER", help="The volume that keeps manifests.")
+]
+Workspace = Annotated[str, typer.Option("--workspace", help="Whose part of the volume.")]
+
+
+async def export(
+    call: Call,
+    session: Session,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="- is standard output.")
+    ] = "-",
+    volume: VolumeFolder = None,
+    workspace: Workspace = "default",
+) -> Answer:
+    """Write a session as one JSON document.
+
+    It says what the session holds now, without its past. With --volume it goes to its place there, under its
+    owner, instead of to standard output.
+
+    Example: holdfast session export alice-1 --volume /mnt/volume --workspace research
+    """
+    async with call.database() as db:
+        manifest = await manifests.exported(db, session)
+        owner = (await db.thread(session).head()).owner
+    where = output
+    if volume is not None:
+        place = Place(workspace=workspace, user=owner, session=session)
+        where = str(manifests.save(_there(volume), place, manifest))
+    else:
+        with opened_output(output) as file:
+            file.write(written(manifest))
+    count = len(manifest.state.history)
+    words = f"Session {render.clean(session)} exported with {render.some(count, 'item')}."
+    value = {"session": session, "file": where, "items": count}
+    return Answer(value=value, shown=Text(words), aside=where == "-")
+
+
+async def import_(
+    call: Call,
+    session: Session,
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="A manifest; - is standard input.")
+    ] = None,
+    *,
+    volume: VolumeFolder = None,
+    workspace: Workspace = "default",
+    older: Annotated[bool, typer.Option("--older", help="Read the volume's older layout too.")] = False,
+) -> Answer:
+    """Make a session what a manifest says, and nothing else.
+
+    It replaces and never merges: a part that the manifest lacks is reset. It is one change of the thread, so
+    that it can be taken back. A session that is not there is made, and belongs to --user.
+
+    Example: holdfast session import alice-1 alice-1.json --user alice
+    """
+    if (file is None) == (volume is None):
+        raise InvalidArgument(problem="Name a manifest, or a volume that has it: one of the two.")
+    async with call.database(create=True) as db:
+        place = Place(workspace=workspace, user=call.scope.user, session=session)
+        manifest = _read(file) if volume is None else manifests.load(_there(volume), place, older=older)
+        now = time.time_ns() // 1_000_000
+        done = await manifests.imported(db, session, manifest, now=now, owner=call.scope.user)
+    count = len(manifest.state.history)
+    words = (
+        f"Session {render.clean(session)} has {render.some(count, 'item')} now, at version {done.version}."
+    )
+    return Answer(value={"session": session, "version": done.version, "items": count}, shown=Text(words))
+
+
+def _read(file: str | None) -> Manifest:
+    return read(sys.stdin.buffer.read() if file in (None, "-") else Path(str(file)).read_bytes())
+
+
+def _there(volume: Path) -> Path:
+    """A volume that is mounted: nobody wants manifests in a folder that was mistyped."""
+    if not volume.is_dir():
+        raise InvalidArgument(problem=f"There is no volume at {str(volume)!r}.")
+    return volume

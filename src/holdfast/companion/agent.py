@@ -1,0 +1,118 @@
+"""The companion, ready to use: on a database with memory and sessions, or for one turn that keeps nothing."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.companion.crisis.gate import crisis_gate
+from holdfast.companion.crisis.responses import crisis_response
+from holdfast.companion.lookup import SearchProvider
+from holdfast.companion.offline import OfflineModel
+from holdfast.companion.pipeline import stages_with
+from holdfast.companion.state import Companion
+from holdfast.companion.values import AgentInput, AgentOutput
+from holdfast.core.errors import InvalidId
+from holdfast.runtime.context import EmbeddingProvider
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.events import Event
+from holdfast.runtime.memory import Finalizer
+from holdfast.runtime.messages import Message
+from holdfast.runtime.models import Model
+from holdfast.runtime.outputs import Done
+from holdfast.runtime.stateless import run_agent
+from holdfast.threads.database import Database
+
+
+def companion(
+    db: Database,
+    model: Model | None = None,
+    *,
+    response_model: Model | None = None,
+    search: SearchProvider | None = None,
+    skills: Mapping[str, str] | None = None,
+    embedder: EmbeddingProvider | None = None,
+    **options: Any,
+) -> Runtime[Companion, AgentOutput]:
+    """A runtime of the companion on a database. Without a model it is simple, and says so.
+
+    ``model`` judges and, unless there is a ``response_model``, words the replies. ``search`` answers
+    questions of fact. ``skills`` are texts by their names, for callers that install some. ``options`` are
+    those of ``Runtime``.
+    """
+    return Runtime(
+        db,
+        schema=Companion,
+        stages=stages_with(crisis_gate, crisis_response, search=search, skills=skills),
+        model=model,
+        response_model=response_model or model or OfflineModel(),
+        output=AgentOutput,
+        finalize=options.pop("finalize", None) or Finalizer(model or OfflineModel(), embedder=embedder),
+        embedding_provider=embedder,
+        **options,
+    )
+
+
+async def talk(runtime: Runtime[Companion, AgentOutput], given: AgentInput) -> AgentOutput:
+    """One turn on the thread that ``session_id`` names.
+
+    Raises:
+        InvalidId: There is no session id.
+    """
+    done = await runtime.run_turn(given.session_id or "", inputs_of(given), user=given.user_id)
+    return done.output
+
+
+async def answer(
+    given: AgentInput,
+    model: Model | None = None,
+    *,
+    response_model: Model | None = None,
+    search: SearchProvider | None = None,
+    skills: Mapping[str, str] | None = None,
+    told: Callable[[Event], None] = lambda event: None,
+) -> Done[AgentOutput]:
+    """One turn that keeps nothing, by the same stages. What came before comes with the input.
+
+    Raises:
+        InvalidId: There is neither a session id nor a user id.
+    """
+    if given.session_id is None and given.user_id is None:
+        raise InvalidId(
+            what="user id", problem="it is missing, and so is a session id; one of them is needed"
+        )
+    history = [message_given(entry) for entry in given.history]
+    turns = sum(message.role == "user" for message in history)
+    known = msgspec.to_builtins(given.working_memory)
+    stages = stages_with(crisis_gate, crisis_response, search=search, skills=skills, known=known)
+    return await run_agent(
+        inputs_of(given),
+        schema=Companion,
+        stages=stages,
+        model=model,
+        response_model=response_model or model or OfflineModel(),
+        output=AgentOutput,
+        history=history,
+        state={"session_progress": {"turn_count": turns}},
+        told=told,
+    )
+
+
+def inputs_of(given: AgentInput) -> dict[str, Any]:
+    """What of an input goes into the state."""
+    return {
+        "message": given.message,
+        "channel": given.channel.value,
+        "user_id": given.user_id,
+        "session_id": given.session_id,
+        "installed_skills": given.installed_skills,
+    }
+
+
+def message_given(entry: dict[str, Any]) -> Message:
+    """An entry of a history as callers give it: a role, a content, and for replies perhaps a style."""
+    style = entry.get("response_style")
+    meta = {"response_style": style} if style else {}
+    return msgspec.convert(
+        {"meta": meta, **{k: v for k, v in entry.items() if k != "response_style"}}, Message
+    )

@@ -1,0 +1,112 @@
+"""The crisis gate: floor, then model, then what must follow. It always answers, whatever fails around it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import holdfast as hf
+from holdfast.companion.crisis.floor import Judged, floor, language_of
+from holdfast.companion.crisis.help import located, reply, wording_for
+from holdfast.companion.crisis.judging import Judgement, Settled, request, settle
+from holdfast.companion.crisis.turns import said_by_person, turns_before
+from holdfast.companion.state import Companion
+from holdfast.companion.values import Level, assessment
+from holdfast.core.errors import HoldfastError
+from holdfast.runtime.messages import Message
+from holdfast.runtime.safety import gate
+
+MODEL_SECONDS = 4.0
+"""How long a model may think before the floor decides."""
+
+
+def crisis_gate_within(seconds: float) -> Callable[[Companion, hf.Context], Awaitable[hf.Delta]]:
+    """A gate that waits so long for a model."""
+
+    @gate
+    async def crisis_gate(state: Companion, ctx: hf.Context) -> hf.Delta:
+        """Judge the message, declare the safe reply, and log what was found."""
+        began = time.perf_counter()
+        _declare(ctx, floor(state.message), state.message, ())  # before anything that can fail
+        before = await turns_before(state, ctx)
+        found = floor(state.message, before)
+        _declare(ctx, found, state.message, before)
+        settled = await _settled(ctx, state.message, before, found, seconds)
+        _log(ctx, settled)
+        return _delta(state, ctx, settled, found, before) | {
+            "diagnostics": {
+                "crisis_gate_ms": round((time.perf_counter() - began) * 1000, 3),
+                "crisis_classifier_path": settled.audit.classifier_path,
+            }
+        }
+
+    return crisis_gate
+
+
+crisis_gate = crisis_gate_within(MODEL_SECONDS)
+
+
+def _declare(ctx: hf.Context, found: Judged | Settled, message: str, before: Sequence[Message]) -> None:
+    """Declare the reply that goes out whatever becomes of the turn."""
+    if found.level >= Level.RISK:
+        region, _ = located(said_by_person(message, before))
+        wording = wording_for(found.level, about=found.about, kind=found.kind)
+        ctx.turn.safe_reply(reply(wording, language_of(message, before), region))
+
+
+async def _settled(
+    ctx: hf.Context, message: str, before: Sequence[Message], found: Judged, seconds: float
+) -> Settled:
+    """What floor and model make of it together. Nothing is above level 3, so then no model is waited for."""
+    if ctx.control_llm is None or found.level == Level.IMMINENT:
+        return settle(found, None)
+    try:
+        async with asyncio.timeout(seconds):
+            judged = await ctx.turn.fill(ctx.control_llm, request(message, before), Judgement)
+    except (HoldfastError, TimeoutError):
+        return settle(found, None, failed=True)
+    settled = settle(found, judged)
+    if settled.level > found.level:
+        _declare(ctx, settled, message, before)
+    return settled
+
+
+def _log(ctx: hf.Context, settled: Settled) -> None:
+    ctx.turn.record_crisis(
+        level=settled.level,
+        confidence=settled.confidence,
+        path=settled.audit.classifier_path,
+        override=settled.audit.override_kind,
+        llm_failed=settled.audit.llm_failure_occurred,
+    )
+
+
+def _delta(
+    state: Companion, ctx: hf.Context, settled: Settled, found: Judged, before: Sequence[Message]
+) -> dict[str, Any]:
+    progress = _progress(state, ctx, settled, found)
+    checks = bool(progress.pop("checks"))
+    region, _ = located(said_by_person(state.message, before)) if settled.level or checks else ("", "")
+    return {
+        "crisis": assessment(settled.level, confidence=settled.confidence, reason=settled.reason),
+        "crisis_audit": settled.audit,
+        "session_progress": progress,
+        **({"route": "crisis"} if settled.level or checks else {}),
+        **({"inferred_location": region} if region else {}),
+    }
+
+
+def _progress(state: Companion, ctx: hf.Context, settled: Settled, found: Judged) -> dict[str, Any]:
+    """The episode's level: it rises with a message's, and falls when who was asked says they are safe."""
+    episode = ctx.turn.episode.id if ctx.turn.episode is not None else ""
+    held = state.session_progress
+    same = held.risk_episode == episode
+    level, asked = (held.risk_level, held.risk_asked) if same else (Level.NONE, False)
+    if settled.level >= Level.UNCLEAR:
+        level, asked, checks = max(level, settled.level), settled.level == Level.UNCLEAR, False
+    elif level and asked and found.says_safe:
+        level, asked, checks = Level.NONE, False, False
+    else:
+        checks = level >= Level.RISK and not asked
+        asked = asked or checks
+    return {"risk_level": int(level), "risk_asked": asked, "risk_episode": episode, "checks": checks}

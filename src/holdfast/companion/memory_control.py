@@ -1,0 +1,238 @@
+"""Memory by talk: seen, corrected, forgotten in two steps, undone. No model is asked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.companion.commands import Command
+from holdfast.companion.memory import memory_in
+from holdfast.companion.state import Companion
+from holdfast.core.errors import InvalidArgument, RecordNotFound, RewindRefused
+from holdfast.core.text import stem, words
+from holdfast.core.values import HISTORY
+from holdfast.runtime.context import Context
+from holdfast.runtime.draft import Delta
+from holdfast.runtime.memory import Arc, Candidate, Fact, Memory, Rule, Source, Target, said_by_user, stated
+from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
+from holdfast.runtime.memory.refusing import refusals
+
+Known = Fact | Arc | Rule
+SHOWN = 12
+READ = 500
+RECENT = 8
+SECOND = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go"}
+NOT_KEPT = (
+    "I keep nothing in this conversation: it is not stored, so there is nothing to look at, to change or to "
+    "forget."
+)
+VAGUE = frozenset(
+    map(
+        stem,
+        words(
+            "everything anything something thing all fact know remember tell told said call called name me"
+        ),
+    )
+)
+
+
+async def memory_control(state: Companion, ctx: Context) -> Delta:
+    """Do what the message asks of the memory, and say what was done."""
+    memory = memory_in(ctx)
+    if memory is None:
+        return _said(NOT_KEPT)
+    action = dict(state.memory_control.action)
+    answer = action.pop("answer", "")
+    if answer:
+        return await _answered(memory, state.memory_control.pending_action or {}, agreed=answer == "yes")
+    command = msgspec.convert(action, Command)
+    match command.kind:
+        case "list":
+            return _said(await _listed(memory, command.what))
+        case "forget":
+            return await _proposed(memory, command, state.message)
+        case "correct":
+            return _said(await _corrected(memory, command, await _source(ctx), state.message))
+        case "remember":
+            return _said(await _remembered(memory, command, ctx, state.message))
+        case "undo":
+            return _said(await _undone(memory))
+        case _:
+            return _said(await _recall(memory, on=command.kind == "recall_on"))
+
+
+def sentence_of(known: Known) -> str:
+    """One line for what is known, as a person reads it."""
+    if isinstance(known, Rule):
+        return known.text
+    if isinstance(known, Arc):
+        return f"Earlier session: {known.summary}"
+    if known.subject.lower() == "user":
+        told = f"You {_in_second_person(known)} {known.object}."
+    else:
+        told = f"Your {known.subject} {known.worded} {known.object}."
+    return f"{told} You said: “{known.quote}”" if known.quote else told
+
+
+def _in_second_person(fact: Fact) -> str:
+    """What a fact says of the person, to the person: lives in is live in."""
+    first, *rest = fact.predicate.replace("_", " ").lower().split()
+    verb = SECOND.get(first) or (f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s"))
+    denied = [verb, "not"] if verb in ("are", "were") else ["do not", verb]
+    return " ".join([*(denied if fact.negated else [verb]), *rest])
+
+
+async def _listed(memory: Memory, about: str) -> str:
+    found = await _matching(memory, about)
+    if not found:
+        return (
+            f"I remember nothing about {about}." if _telling(about) else "I remember nothing about you yet."
+        )
+    recall = (await memory.profile()).recall
+    lines = "\n".join(f"- {sentence_of(known)}" for known in found[:SHOWN])
+    more = f"\n… and {len(found) - SHOWN} more." if len(found) > SHOWN else ""
+    off = "" if recall else "\nI do not bring these up unless you ask, as you wished."
+    ending = "You can ask me to correct or to forget any of it."
+    return f"This is what I remember:\n{lines}{more}{off}\n{ending}"
+
+
+async def _proposed(memory: Memory, command: Command, message: str) -> dict[str, Any]:
+    """Show what would be forgotten, and wait for a word."""
+    found = await _matching(memory, command.what)
+    if not found:
+        again = " I will not keep it from this conversation either." if refusals([message]) else ""
+        what = f"about {command.what}" if _telling(command.what) else "about you"
+        return _said(f"I have kept nothing {what}, so there is nothing to forget.{again}")
+    targets = await memory.targets([known.id for known in found])
+    lines = "\n".join(f"- {sentence_of(known)}" for known in found[:SHOWN])
+    more = f"\n… and {len(found) - SHOWN} more." if len(found) > SHOWN else ""
+    pending = {"action": "forget", "targets": msgspec.to_builtins(targets)}
+    text = f"Shall I forget this?\n{lines}{more}\nSay yes to forget it. Anything else leaves it as it is."
+    return {**_said(text), "memory_control": {"pending_action": pending}}
+
+
+async def _answered(memory: Memory, pending: dict[str, Any], *, agreed: bool) -> dict[str, Any]:
+    """Do what waited, or give it up."""
+    done = {"memory_control": {"pending_action": None}}
+    if not agreed:
+        return {**_said("Nothing was forgotten. It stays as it is."), **done}
+    targets = msgspec.convert(pending.get("targets", []), list[Target])
+    forgotten = await memory.forget(targets)
+    changed = len(forgotten.changed)
+    left = f" {changed} of it had changed since, so I left it." if changed else ""
+    if not forgotten.ids:
+        return {**_said(f"Nothing was forgotten.{left}"), **done}
+    text = f"Forgotten: {_counted(len(forgotten.ids))}.{left} You can still say “undo that”."
+    return {**_said(text), **done}
+
+
+async def _corrected(memory: Memory, command: Command, source: Source | None, message: str) -> str:
+    found = [known for known in await _matching(memory, command.old) if not isinstance(known, Arc)]
+    if not found:
+        return f"I remember nothing about {command.old}, so there is nothing to correct."
+    if len(found) > 1:
+        lines = "\n".join(f"- {sentence_of(known)}" for known in found[:SHOWN])
+        return f"Which of these do you mean? Say it with a word that only one of them has.\n{lines}"
+    before = found[0]
+    try:
+        after = await memory.correct(
+            before.id, object=_replacing(before, command), quote=message, source=source
+        )
+    except RecordNotFound:
+        return "That is not in my memory any more, so nothing was changed."
+    return f"Corrected. I now remember: {sentence_of(after)}"
+
+
+def _replacing(known: Known, command: Command) -> str:
+    """What a fact says once the new words stand for the old ones."""
+    old, new = command.old, command.new
+    if isinstance(known, Rule):
+        return known.text.replace(old, new) if old in known.text else new
+    if (
+        isinstance(known, Fact)
+        and old.lower() in known.object.lower()
+        and old.lower() != known.object.lower()
+    ):
+        at = known.object.lower().index(old.lower())
+        return f"{known.object[:at]}{new}{known.object[at + len(old) :]}"
+    return new
+
+
+async def _remembered(memory: Memory, command: Command, ctx: Context, message: str) -> str:
+    source = await _source(ctx)
+    candidates = stated(_sentence(command.what), source=source) or [
+        Candidate(object=command.what, quote=message[:QUOTE], confidence=1.0, plain=True, source=source)
+    ]
+    await memory.learn(candidates, run=ctx.turn.id, key=f"remember {ctx.turn.id}")
+    return "I will remember that. You can ask what I remember at any time, and have me forget it."
+
+
+QUOTE = 280
+
+
+async def _undone(memory: Memory) -> str:
+    try:
+        await memory.undo()
+    except InvalidArgument:
+        return "There is nothing to undo in what I remember."
+    except RewindRefused:
+        return "That has been changed again since, so I cannot take it back."
+    return "Undone. What I remember is as it was before the last change."
+
+
+async def _recall(memory: Memory, *, on: bool) -> str:
+    await memory.set_recall(on=on)
+    if on:
+        return "I may bring up what I remember again. How you want to be answered holds either way."
+    return (
+        "I will not bring up what I remember unless you ask. How you want to be answered still holds, and "
+        "nothing was forgotten."
+    )
+
+
+async def _matching(memory: Memory, about: str) -> list[Known]:
+    """What is known about some words, the newest first; everything if there are none."""
+    profile = await memory.profile()
+    listed = (await memory.page("facts", limit=READ)).facts
+    arcs = (await memory.page("arcs", limit=READ)).arcs
+    known: list[Known] = [*profile.rules, *listed, *arcs]
+    wanted = _telling(about)
+    if not wanted:
+        return known
+    return [each for each in known if wanted <= _stems(_text(each))]
+
+
+def _text(known: Known) -> str:
+    if isinstance(known, Rule):
+        return f"{known.about} {known.text}"
+    return f"{known.text} {known.summary}" if isinstance(known, Arc) else known.text
+
+
+def _telling(about: str) -> set[str]:
+    """The stems that say what a command is about."""
+    return {stem(word) for word in words(about) if word not in FUNCTION_WORDS and word not in VAGUE} - VAGUE
+
+
+def _stems(text: str) -> set[str]:
+    return {stem(word) for word in words(text)}
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}" if text else text
+
+
+def _counted(count: int) -> str:
+    return "one thing" if count == 1 else f"{count} things"
+
+
+async def _source(ctx: Context) -> Source | None:
+    """Where the message of this turn stands."""
+    if ctx.turn.stored is None:
+        return None
+    items: Sequence[Any] = await ctx.turn.stored.items(last=RECENT, log=HISTORY)
+    said = said_by_user([item for item in items if item.run == ctx.turn.id], ctx.turn.thread)
+    return said[-1].source if said else None
+
+
+def _said(text: str) -> dict[str, Any]:
+    return {"response_text": text, "response_style": "memory_control", "response_style_source": "command"}

@@ -1,0 +1,64 @@
+"""Manifests over HTTP: a session as one document, and a session replaced by what such a document says."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from litestar import Response, post
+from litestar.params import JSONBody
+
+from holdfast.client.values import CommittedView
+from holdfast.core.encoding import JSON, plain
+from holdfast.core.manifest import CORE_MEMORY, MEMORY, manifest_from, written
+from holdfast.core.manifest_files import Place
+from holdfast.runtime.engine import Runtime
+from holdfast.server import manifests
+from holdfast.server.callers import Caller, Calling, ThreadId
+from holdfast.server.routes.threads import IfMatch, etag, expected
+from holdfast.server.wire import committed_view
+
+DOCUMENT = "application/json"
+
+
+async def exported(caller: Caller, session: str) -> Response[bytes]:
+    """A session as a manifest; a server with a volume keeps it there before it answers."""
+    async with caller.runtime() as runtime:
+        manifest = await manifests.exported(caller.db, session, defaults_of(runtime))
+    if (volume := caller.serving.settings.volume) is not None:
+        place = Place(workspace=caller.identity.workspace, user=caller.identity.user, session=session)
+        root = manifests.tenant_volume(Path(volume), caller.identity.tenant)
+        await asyncio.to_thread(manifests.save, root, place, manifest)
+    return Response(written(manifest), media_type=DOCUMENT)
+
+
+@post("/sessions/{id:str}/import", operation_id="replace_session", status_code=200)
+async def replace_session(
+    thread_id: ThreadId, data: JSONBody[dict[str, Any]], caller: Calling, if_match: IfMatch = None
+) -> Response[CommittedView]:
+    """Make a session what a manifest says, and nothing else. Parts that it lacks are reset.
+
+    One that is not there is made. The episode that it was in ends. It is one change, and can be rewound.
+    """
+    manifest = manifest_from(data)
+    async with caller.runtime() as runtime:
+        done = await manifests.imported(
+            caller.db,
+            thread_id,
+            manifest,
+            now=time.time_ns() // 1_000_000,
+            owner=caller.identity.user,
+            defaults=defaults_of(runtime),
+            expect=expected(if_match),
+        )
+    return Response(committed_view(done), headers=etag(done.version))
+
+
+def defaults_of(runtime: Runtime[Any, Any]) -> dict[str, JSON]:
+    """The core memory that a session begins with: what the schema says, if it has such a field."""
+    field = runtime.schema.fields.get(MEMORY)
+    found = dict(CORE_MEMORY) if field is None else plain(field.default())
+    return found if isinstance(found, dict) else {}
+
+
+MANIFESTS = [replace_session]

@@ -1,0 +1,28 @@
+// Small drawings beside words. They say nothing by themselves, so readers of the screen pass over them.
+
+import { draw } from "./dom.js";
+
+const PATHS = {
+  threads: "M4 6h16M4 12h16M4 18h10",
+  memory: "M12 4a5 5 0 0 0-5 5c-2 .5-3 2-3 4a4 4 0 0 0 4 4h1v3M12 4a5 5 0 0 1 5 5c2 .5 3 2 3 4a4 4 0 0 1-4 4h-1v3M12 4v16",
+  sessions: "M12 7v5l3 2M21 12a9 9 0 1 1-18 0 9 9 0 0 1 18 0z",
+  search: "M20 20l-4.500-4.500M11 18a7 7 0 1 1 0-14 7 7 0 0 1 0 14z",
+  system: "M3 12h4l3-8 4 16 3-8h4",
+  person: "M12 12a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM4 21c1-4 4-6 8-6s7 2 8 6",
+  theme: "M12 3a9 9 0 1 0 9 9 7 7 0 0 1-9-9z",
+  plus: "M12 5v14M5 12h14",
+  send: "M5 12h14M13 6l6 6-6 6",
+  stop: "M7 7h10v10H7z",
+  veil: "M3 12h18M6 12l1.500-6h9L18 12M8 18a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5zM16 18a2.500 2.500 0 1 0 0-5 2.500 2.500 0 0 0 0 5z",
+  chain: "M10 14l4-4M8 12l-2 2a3.500 3.500 0 0 0 5 5l2-2M16 12l2-2a3.500 3.500 0 0 0-5-5l-2 2",
+  back: "M15 6l-6 6 6 6",
+  next: "M9 6l6 6-6 6",
+  fork: "M7 4v16M7 14c0-4 10-2 10-7V5M4 7l3-3 3 3",
+  rewind: "M4 12a8 8 0 1 0 3-6M4 4v5h5",
+  save: "M12 4v11M7 11l5 5 5-5M5 20h14",
+};
+
+/** The drawing of a name. */
+export function icon(name) {
+  return draw("svg.icon", { viewBox: "0 0 24 24", "aria-hidden": "true" }, draw("path", { d: PATHS[name] }));
+}

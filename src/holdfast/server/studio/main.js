@@ -1,0 +1,160 @@
+// The Studio: which page is shown, who is asking, light or dark.
+
+import { become, get, who, WEB_USER } from "./api.js";
+import { make, put } from "./dom.js";
+import { icon } from "./icons.js";
+import { ask, empty, field, check, problem, tell } from "./parts.js";
+import { memory } from "./pages/memory.js";
+import { search } from "./pages/search.js";
+import { sessions } from "./pages/sessions.js";
+import { system } from "./pages/system.js";
+import { thread } from "./pages/thread.js";
+import { threads } from "./pages/threads.js";
+
+const HOME = "/studio";
+const THEME = "holdfast-theme";
+const THEMES = { system: "system", light: "light", dark: "dark" };
+const PAGES = {
+  threads: ["Threads", threads],
+  memory: ["Memory", memory],
+  sessions: ["Sessions", sessions],
+  search: ["Search", search],
+  system: ["System", system],
+};
+
+const place = document.getElementById("main");
+let leave = new AbortController();
+let me = null;
+
+function here() {
+  const parts = location.pathname.slice(HOME.length).split("/").filter(Boolean).map(decodeURIComponent);
+  return { name: parts[0] ?? "threads", id: parts[1] ?? null, query: new URLSearchParams(location.search) };
+}
+
+/** Show the page of the address. */
+async function show({ focus = true } = {}) {
+  leave.abort();
+  leave = new AbortController();
+  const signal = leave.signal;
+  const { name, id, query } = here();
+  markNav(name);
+  const [title, page] = name === "threads" && id !== null ? [id, thread] : PAGES[name] ?? ["Not found", missing];
+  document.title = `${title} · Holdfast Studio`;
+  const body = make("div", {});
+  put(place, body);
+  place.setAttribute("aria-busy", "true");
+  if (focus) place.focus({ preventScroll: true });
+  window.scrollTo(0, 0);
+  try {
+    me ??= await get("/sessions/state", undefined, signal);
+    showTools();
+    await page({ place: body, id, query, me, signal, go, state: history.state ?? {} });
+  } catch (error) {
+    if (signal.aborted) return;
+    put(body, make("div.page", {}, make("h1", {}, title), problem(error), error.status === 401 && signIn()));
+  } finally {
+    if (!signal.aborted) place.setAttribute("aria-busy", "false");
+  }
+}
+
+function signIn() {
+  return make("div.row", {}, make("button.main", { type: "button", onclick: changeWho }, "Give a key"));
+}
+
+async function missing({ place: body }) {
+  put(body, make("div.page", {}, make("h1", {}, "Not found"),
+    empty("There is no such page", "Choose one of the pages, or go to the threads.", make("a.button", { href: `${HOME}/threads` }, "Threads"))));
+}
+
+/** Go to another page of the Studio. */
+function go(where, state = null, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](state, "", where);
+  if (!replace) show();
+}
+
+function markNav(name) {
+  for (const each of document.querySelectorAll("#nav a")) {
+    if (each.dataset.page === name) each.setAttribute("aria-current", "page");
+    else each.removeAttribute("aria-current");
+  }
+}
+
+function buildNav() {
+  put(document.getElementById("nav"), Object.entries(PAGES).map(([name, [title]]) =>
+    make("a", { href: `${HOME}/${name}`, "data-page": name }, icon(name), make("span", {}, title))));
+}
+
+// Who is asking, and light or dark.
+
+function showTools() {
+  const asking = who();
+  const name = me?.user ?? (asking.key ? "All of the tenant" : "Everybody");
+  const said = `${name}|${theme()}`;
+  const place = document.getElementById("tools");
+  if (place.dataset.said === said) return;
+  place.dataset.said = said;
+  put(place,
+    make("button", { type: "button", title: "Who is asking", onclick: changeWho }, icon("person"), make("span", {}, name)),
+    make("button", { type: "button", title: "Light or dark", onclick: nextTheme }, icon("theme"), make("span", {}, `Theme: ${THEMES[theme()]}`)));
+}
+
+async function changeWho() {
+  const now = who();
+  const user = make("input", { type: "text", value: now.user === WEB_USER ? "" : now.user, placeholder: WEB_USER, autocomplete: "off" });
+  const only = make("input", { type: "checkbox" });
+  only.checked = now.only;
+  const key = make("input", { type: "password", value: now.key, autocomplete: "off" });
+  const changed = await ask({
+    title: "Who is asking",
+    parts: [
+      field("User", user, "Chats that you begin here are this user's."),
+      check("Only this user’s threads", only, "Otherwise everything that the server lets you see."),
+      field("API key or token", key, "Needed where the server asks for one. It is kept for this tab alone."),
+    ],
+    yes: "Use this",
+    send: () => { become({ user: user.value.trim(), only: only.checked, key: key.value.trim() }); },
+  });
+  if (!changed) return;
+  me = null;
+  await show();
+}
+
+function theme() {
+  const kept = localStorage.getItem(THEME);
+  return kept in THEMES ? kept : "system";
+}
+
+function applyTheme() {
+  const chosen = theme();
+  if (chosen === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = chosen;
+}
+
+function nextTheme() {
+  const names = Object.keys(THEMES);
+  localStorage.setItem(THEME, names[(names.indexOf(theme()) + 1) % names.length]);
+  applyTheme();
+  showTools();
+  document.querySelector("#tools button:last-child").focus();
+  tell(`Theme: ${THEMES[theme()]}.`);
+}
+
+// Links inside the Studio change the page without loading it again.
+
+document.addEventListener("click", (event) => {
+  const found = event.target.closest?.("a[href]");
+  if (!found || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  const url = new URL(found.href);
+  if (url.origin !== location.origin || !url.pathname.startsWith(HOME) || found.hasAttribute("download") || found.getAttribute("href").startsWith("#")) return;
+  event.preventDefault();
+  go(url.pathname + url.search);
+});
+window.addEventListener("popstate", () => show());
+addEventListener("unhandledrejection", (event) => {
+  if (event.reason?.name === "AbortError") event.preventDefault();
+});
+
+applyTheme();
+buildNav();
+showTools();
+show({ focus: false });

@@ -1,0 +1,236 @@
+// One thread: the conversation, its timeline, its runs, and what it is.
+
+import { get, path, request, text, who } from "../api.js";
+import { showWaiting } from "../approvals.js";
+import { freshId, make, put } from "../dom.js";
+import { icon } from "../icons.js";
+import { button, chip, empty, facts, link, problem, show, tabs, tell, threadAt, time } from "../parts.js";
+import { Talk } from "../talk.js";
+import { chainBadge, chainDetails, lookingBack, Timeline } from "../timeline.js";
+import { cost, count, lasting } from "../words.js";
+
+export async function thread(context) {
+  const { place, id, state, go } = context;
+  if (state.left) {
+    put(place, make("div.page", {}, make("h1", {}, "Incognito chat"),
+      empty("This chat is gone", "It was incognito, and nothing of it was kept.", link("/studio/threads", "To the threads", { class: "button" }))));
+    return;
+  }
+  const detail = state.fresh ? null : await found(id, context.signal);
+  if (state.incognito) history.replaceState({ left: true }, "");
+  await new Page(context, detail).open(go);
+}
+
+async function found(id, signal) {
+  try {
+    return await get(path`/threads/${id}`, undefined, signal);
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
+}
+
+class Page {
+  constructor({ place, id, query, me, signal, state, go }, detail) {
+    Object.assign(this, { place, id, me, signal, state, go, detail, query });
+    this.incognito = state.incognito === true;
+    this.badges = make("div.row.near", {});
+    this.notice = make("div", {});
+    this.panel = make("div.panel", { role: "tabpanel", id: freshId("panel"), tabindex: "0" });
+    this.talk = new Talk({ id, turn: this.turn(), closed: this.closed(), signal, changed: (event) => this.heard(event) });
+    this.timeline = new Timeline({ id, go, signal, look: (at) => this.look(at), rewound: () => this.reload() });
+  }
+
+  /** On whose behalf one writes here; null if one cannot. */
+  turn() {
+    if (this.incognito) return { incognito: true };
+    if (this.detail && this.detail.owner === null) return null;
+    const user = this.detail?.owner ?? this.state.user ?? who().user;
+    return this.me.user === null ? { user } : { user: this.me.user };
+  }
+
+  closed() {
+    return "This thread belongs to nobody: a program writes it. Read it here, and go on in the program.";
+  }
+
+  async open() {
+    this.build();
+    if (this.incognito) this.leaveNoTrace();
+    if (!this.detail) {
+      put(this.talk.tail, make("p.quiet", {}, this.incognito ? "Nothing is written down. Say something." : "A new thread. It begins with your first message."));
+      this.talk.box?.focus();
+      this.showHead();
+      return;
+    }
+    this.chooseLog();
+    await this.talk.load();
+    this.timeline.grow(this.detail.version);
+    this.showHead();
+    this.fillPanel("timeline");
+    const at = Number(this.query.get("at"));
+    if (at > 0 && at < this.detail.version) this.timeline.moved(at);
+    this.talk.watch();
+    await this.showWaiting();
+  }
+
+  build() {
+    const names = { timeline: "Timeline", runs: "Runs", about: "About" };
+    this.wide = tabs("About this thread", names, "timeline", (key) => this.choose(key), this.panel.id);
+    this.narrow = tabs("Parts of this thread", { chat: "Chat", ...names }, "chat", (key) => this.choose(key), this.panel.id);
+    this.narrow.element.classList.add("only-narrow");
+    this.title = make("h1.cut", {}, this.detail?.title ?? this.id);
+    this.root = make("div.thread", { "data-showing": "chat" },
+      make("header", {}, make("div.row.apart.near", {}, this.title, this.badges), this.notice),
+      this.narrow.element, this.talk.element,
+      make("aside.side", { "aria-label": "Timeline, runs and more" }, this.wide.element, this.panel));
+    put(this.panel, make("p.quiet", {}, this.incognito ? "An incognito chat has no timeline: nothing of it is kept." : "There is a timeline once something was said."));
+    put(this.place, this.root);
+  }
+
+  chooseLog() {
+    const { logs } = this.detail;
+    const names = Object.keys(logs).filter((name) => logs[name] > 0);
+    if (names.length === 0 || "history" in logs && names.length === 1) return;
+    this.talk.log = logs.history ? "history" : names[0];
+    const choice = make("select", { "aria-label": "Which log" }, names.map((name) => make("option", { value: name }, `${name} (${logs[name]})`)));
+    choice.value = this.talk.log;
+    choice.addEventListener("change", () => {
+      this.talk.log = choice.value;
+      this.talk.load(this.talk.at).catch(tell);
+    });
+    this.logChoice = names.length > 1 ? choice : null;
+  }
+
+  showHead() {
+    const { detail } = this;
+    put(this.badges,
+      this.incognito && chip("Incognito", "veil", "veil"),
+      chip(this.incognito ? "nobody" : detail ? detail.owner ?? "nobody’s" : this.turn().user, "", "person"),
+      detail && chip(`version ${detail.version}`),
+      this.logChoice,
+      this.badge ??= make("span", {}, detail && chip("Checking…", "", "chain")),
+      detail && this.exporter("button.small.only-wide"));
+    if (detail) this.verify();
+    if (this.incognito) put(this.notice, make("p.notice.veil", {}, "Incognito: nothing is written down, and it is gone when you leave this page."));
+  }
+
+  async verify() {
+    const verdict = await get(path`/threads/${this.id}/verify`, undefined, this.signal).catch(() => null);
+    if (!this.signal.aborted) put(this.badge, verdict && chainBadge(verdict, () => show("Hash chain", ...chainDetails(verdict))));
+  }
+
+  choose(key) {
+    this.root.dataset.showing = key;
+    this.narrow.choose(key, true);
+    if (key !== "chat") this.fillPanel(key);
+  }
+
+  fillPanel(key) {
+    this.showing = key;
+    this.wide.choose(key, true);
+    this.panel.setAttribute("aria-labelledby", this.wide.tab(key).id);
+    if (!this.detail) return;
+    if (key === "timeline") put(this.panel, this.timeline.element);
+    else if (key === "runs") this.showRuns().catch((error) => put(this.panel, problem(error)));
+    else put(this.panel, this.about());
+  }
+
+  async look(at) {
+    put(this.notice, at !== null && lookingBack(at, this.timeline.newest, () => this.timeline.moved(this.timeline.newest)));
+    await this.talk.load(at).catch((error) => this.talk.say(error));
+  }
+
+  heard(event) {
+    if (this.incognito) return;
+    if (event.type === "settled" || event.type === "run_finished") this.refresh().catch(tell);
+  }
+
+  /** Look again at where the thread stands. */
+  async refresh() {
+    const before = this.detail;
+    this.detail = await get(path`/threads/${this.id}`, undefined, this.signal);
+    if (!before) {
+      history.replaceState({}, "");
+      this.fillPanel(this.showing ?? "timeline");
+    }
+    this.timeline.grow(this.detail.version);
+    if (before?.version !== this.detail.version) this.showHead();
+    if (this.showing === "runs") await this.showRuns();
+    await this.showWaiting();
+  }
+
+  async reload() {
+    put(this.notice);
+    await this.talk.load();
+    await this.refresh();
+  }
+
+  async showWaiting() {
+    const waiting = await showWaiting(this.talk.decisions, this.id, () => this.refresh().catch(tell), this.signal);
+    if (waiting && this.talk.stuck) this.talk.scrollDown();
+  }
+
+  async showRuns() {
+    const page = await get("/runs", { thread: this.id, limit: 30 }, this.signal);
+    const total = page.runs.reduce((sum, run) => sum + run.usage.cost, 0);
+    put(this.panel, page.runs.length === 0
+      ? make("p.quiet", {}, "No run yet. What a framework writes by itself is no run of this server.")
+      : [make("p.small.quiet", {}, `${count(page.runs.length, "run")}${page.next ? " and more" : ""}, ${cost(total)} in all`), make("ul.stack", {}, page.runs.map((run) => runCard(run)))]);
+  }
+
+  about() {
+    const { detail } = this;
+    return [
+      facts([
+        ["Id", make("span.mono", {}, detail.id)],
+        ["Owner", detail.owner ?? "nobody"],
+        ["Title", detail.title],
+        ["Labels", detail.labels.join(", ")],
+        ["Created", time(detail.created)],
+        ["Changed", time(detail.updated)],
+        ["Fork of", detail.parent && link(threadAt(detail.parent.thread, detail.parent.version), `${detail.parent.thread}, version ${detail.parent.version}`)],
+        ["Logs", Object.entries(detail.logs).map(([name, size]) => `${name} (${size})`).join(", ")],
+        ["Open calls", detail.open_calls.join(", ")],
+        ["Hash", make("span.mono", {}, detail.hash)],
+      ]),
+      make("div.row", {}, this.exporter("button")),
+      make("p.quiet.small", {}, "An export is an archive of every version. Import it anywhere, and it is the same thread to the hash."),
+    ];
+  }
+
+  exporter(name) {
+    return button(name, [icon("save"), "Export"], () => this.save());
+  }
+
+  async save() {
+    const archive = await text("POST", path`/sessions/${this.id}/export`, { body: {} });
+    const address = URL.createObjectURL(new Blob([archive], { type: "application/x-ndjson" }));
+    const anchor = make("a", { href: address, download: `${this.id.replace(/[^\w.-]+/g, "-")}.jsonl` });
+    anchor.click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+    tell("Exported.");
+  }
+
+  /** Let the server forget an incognito chat as soon as its page is left. */
+  leaveNoTrace() {
+    let ended = false;
+    const end = () => {
+      if (ended || this.talk.mark === null) return;
+      ended = true;
+      request("POST", path`/sessions/${this.id}/end`, { body: {}, keepalive: true }).catch(() => {});
+    };
+    this.signal.addEventListener("abort", end);
+    addEventListener("pagehide", end, { signal: this.signal });
+  }
+}
+
+function runCard(run) {
+  const kind = { running: "accent", waiting: "warn" }[run.status] ?? (run.termination === "natural" ? "good" : "bad");
+  const ended = run.ended ? lasting(run.ended - run.started) : "still open";
+  return make("li.card.stack.tight", {},
+    make("div.row.apart.near", {}, chip(run.status === "done" ? run.termination ?? "done" : run.status, kind), make("span.small.quiet", {}, time(run.started))),
+    make("span.mono.small.cut", {}, run.id),
+    make("p.small.quiet", {}, `${ended} · ${count(run.usage.calls, "model call")} · ${run.usage.input_tokens.toLocaleString("en")} tokens in, ${run.usage.output_tokens.toLocaleString("en")} out · ${cost(run.usage.cost)}`),
+    run.problem && make("p.small", {}, run.problem));
+}
+

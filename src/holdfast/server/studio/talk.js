@@ -1,0 +1,243 @@
+// The conversation: what was said, the answer as it comes, a box to write into, and a way to stop.
+
+import { get, path, post } from "./api.js";
+import { make, put } from "./dom.js";
+import { icon } from "./icons.js";
+import { button, problem } from "./parts.js";
+import { isAfter, listen } from "./stream.js";
+import { asListed, Transcript } from "./transcript.js";
+
+const PAGE = 60;
+const END = 999_999_999; // no event of a version has a place behind this one
+const NEAR = 80;
+const ENDINGS = { cancelled: "Stopped.", failed: "The turn failed.", interrupted: "The turn was interrupted.", suspended: "It waits for a decision." };
+
+/**
+ * The conversation of one thread.
+ *
+ * With `turn` ({user, incognito}) one can write into it; otherwise `closed` says why not. `changed(event)` is told
+ * of every durable event.
+ */
+export class Talk {
+  constructor({ id, turn, closed, signal, changed }) {
+    Object.assign(this, { id, turn, signal, changed });
+    Object.assign(this, { mark: null, at: null, log: "history", run: null, turning: null, follower: null, live: null, unsent: null });
+    this.older = make("div.row", {});
+    this.transcript = new Transcript(make("div.messages", {}));
+    this.tail = make("div.messages", { "aria-live": "off" });
+    this.decisions = make("div.messages", {});
+    this.scroller = make("div.scroll", { tabindex: "0", role: "log", "aria-label": "Messages" },
+      this.older, this.transcript.element, this.tail, this.decisions);
+    this.status = make("p.quiet.small", { role: "status" });
+    this.foot = make("div.foot", {}, turn ? this.composer() : make("p.quiet.small", {}, closed), this.status);
+    this.element = make(`section.talk${turn?.incognito ? ".veiled" : ""}`, { "aria-label": "Conversation" }, this.scroller, this.foot);
+    this.stuck = true;
+    this.scroller.addEventListener("scroll", () => { this.stuck = this.isNearEnd(); }, { passive: true });
+    const resized = new ResizeObserver(() => { if (this.stuck) this.scrollDown(); });
+    [this.scroller, this.transcript.element, this.tail, this.decisions].forEach((part) => resized.observe(part));
+    signal.addEventListener("abort", () => resized.disconnect());
+    document.addEventListener("visibilitychange", () => this.watch(), { signal });
+    signal.addEventListener("abort", () => { this.follower?.abort(); this.turning?.abort(); });
+  }
+
+  composer() {
+    this.box = make("textarea", { rows: 1, placeholder: "Write a message", "aria-label": "Message" });
+    this.sender = make("button.main.icon", { type: "submit", "aria-label": "Send", title: "Send" }, icon("send"));
+    this.stopper = button("button.icon.bad", icon("stop"), () => this.stop(), { "aria-label": "Stop", title: "Stop", hidden: true });
+    this.box.addEventListener("input", () => this.fit());
+    this.box.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      form.requestSubmit();
+    });
+    const form = make("form.composer", {}, this.box, this.stopper, this.sender);
+    form.addEventListener("submit", (event) => { event.preventDefault(); this.send(this.box.value.trim()); });
+    return form;
+  }
+
+  fit() {
+    this.box.style.height = "auto";
+    this.box.style.height = `${Math.min(this.box.scrollHeight + 2, 160)}px`;
+  }
+
+  // Reading.
+
+  /** Show the messages at a version, or now. */
+  async load(at = null) {
+    this.at = at;
+    const page = await get(path`/threads/${this.id}/messages`, { limit: PAGE, at, log: this.log }, this.signal);
+    if (this.at !== at) return;
+    this.transcript.clear();
+    put(this.tail);
+    this.live = null;
+    page.messages.forEach((message) => this.transcript.add(message));
+    this.tail.hidden = this.decisions.hidden = at !== null;
+    if (at === null) this.mark = `${page.version}.${END}`;
+    this.showOlder(page.next);
+    if (page.messages.length === 0) put(this.tail, make("p.quiet", {}, "Nothing was said yet."));
+    this.tail.hidden = at !== null && page.messages.length > 0;
+    this.scrollDown();
+  }
+
+  showOlder(cursor) {
+    put(this.older, cursor && button("button.small", "Show earlier messages", async () => {
+      const height = this.scroller.scrollHeight;
+      this.stuck = false;
+      const page = await get(path`/threads/${this.id}/messages`, { limit: PAGE, at: this.at, log: this.log, cursor }, this.signal);
+      this.transcript.before(page.messages);
+      this.showOlder(page.next);
+      this.scroller.scrollTop += this.scroller.scrollHeight - height;
+    }));
+  }
+
+  isNearEnd() {
+    return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < NEAR;
+  }
+
+  scrollDown() {
+    this.stuck = true;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+
+  /** Follow the thread while nobody writes here and the page can be seen. */
+  watch() {
+    const should = this.mark !== null && !this.turning && !this.turn?.incognito && !document.hidden && !this.signal.aborted;
+    if (!should) {
+      this.follower?.abort();
+      this.follower = null;
+      return;
+    }
+    if (this.follower) return;
+    const follower = this.follower = new AbortController();
+    this.listening({ method: "GET", where: path`/threads/${this.id}/events` }, follower.signal)
+      .catch((error) => this.say(error));
+  }
+
+  listening(ask, signal) {
+    return listen(ask, {
+      signal,
+      last: () => this.mark,
+      hear: (event) => this.hear(event),
+      cut: (failures) => { this.dropLive(); if (failures) this.say("The connection is lost. Trying again…"); },
+      back: () => this.say(""),
+    });
+  }
+
+  hear({ type, id, data }) {
+    if (id !== null) {
+      if (!isAfter(id, this.mark)) return;
+      this.mark = id;
+    }
+    if (type === "run_started") this.began(data.run);
+    else if (type === "text") this.grow(data);
+    else if (type === "message") this.keep(data.message, Number(id.split(".")[0]));
+    else if (type === "rewritten") this.rewritten = true;
+    else if (type === "run_finished") this.finished(data);
+    if (id !== null) this.changed({ type, id, data });
+  }
+
+  keep(message, version) {
+    this.dropLive();
+    if (message.role === "user") this.dropUnsent();
+    if (this.at !== null || this.log !== "history") return;
+    if (this.tail.firstElementChild?.tagName === "P") put(this.tail);
+    this.transcript.add(asListed(message, version));
+  }
+
+  /** Some more of an answer that is not durable yet; another attempt begins anew. */
+  grow({ text, step, attempt }) {
+    const name = `${step}.${attempt ?? 1}`;
+    if (this.live?.name !== name) {
+      this.dropLive();
+      const said = make("div.said", {});
+      this.live = { name, said, element: make("div.message.assistant.live", {}, said) };
+      this.tail.append(this.live.element);
+    }
+    this.live.said.append(text);
+  }
+
+  dropLive() {
+    this.live?.element.remove();
+    this.live = null;
+  }
+
+  dropUnsent() {
+    this.unsent?.remove();
+    this.unsent = null;
+  }
+
+  // Writing.
+
+  async send(text) {
+    if (!text || this.turning) return;
+    if (this.at !== null) await this.load();
+    this.box.value = "";
+    this.fit();
+    const turning = this.turning = new AbortController();
+    this.watch();
+    this.busy(true);
+    if (this.tail.firstElementChild?.tagName === "P") put(this.tail);
+    this.unsent = make("div.message.user.unsent", {}, make("div.said", {}, text));
+    this.tail.append(this.unsent);
+    this.scrollDown();
+    this.say("");
+    const body = this.turn.incognito ? { message: text, mode: "incognito" } : { message: text, user: this.turn.user };
+    try {
+      await this.listening({ method: "POST", where: path`/threads/${this.id}/turns`, body, headers: { "Idempotency-Key": crypto.randomUUID() } }, turning.signal);
+    } catch (error) {
+      if (this.unsent) this.box.value = text;
+      this.fit();
+      this.say(error);
+    } finally {
+      await this.settled();
+    }
+  }
+
+  async settled() {
+    this.dropLive();
+    this.dropUnsent();
+    this.turning = null;
+    this.busy(false);
+    if (this.signal.aborted) return;
+    if (this.rewritten) {
+      this.rewritten = false;
+      await this.load();
+    }
+    this.changed({ type: "settled" });
+    this.watch();
+  }
+
+  async stop() {
+    if (this.run) await post(path`/runs/${this.run}/cancel`);
+  }
+
+  began(run) {
+    this.run = run;
+    if (this.stopper && !this.turn.incognito) this.stopper.hidden = false;
+  }
+
+  finished({ termination, problem: why }) {
+    this.run = null;
+    if (this.stopper) this.stopper.hidden = true;
+    this.dropLive();
+    const said = ENDINGS[termination];
+    if (said) this.say(why ? `${said} ${why}` : said);
+    if (this.rewritten && !this.turning) {
+      this.rewritten = false;
+      this.load(this.at).catch((error) => this.say(error));
+    }
+  }
+
+  busy(on) {
+    this.element.setAttribute("aria-busy", String(on));
+    this.sender.disabled = on;
+    if (on) return;
+    this.stopper.hidden = true;
+    this.box.focus();
+  }
+
+  say(said) {
+    if (said?.name === "AbortError") return;
+    put(this.status, said instanceof Error ? problem(said) : said);
+  }
+}

@@ -1,0 +1,176 @@
+// The timeline: go through the versions of a thread, see what each changed, fork or rewind there.
+
+import { get, path, post } from "./api.js";
+import { freshId, make, put } from "./dom.js";
+import { icon } from "./icons.js";
+import { ask, button, chip, facts, field, link, problem, tell, threadAt, time } from "./parts.js";
+import { count, shown, webId } from "./words.js";
+
+const SETTLE = 120;
+const VERBS = { set: "set", delete: "removed", append: "appended", insert: "inserted", remove: "removed", increment: "added", merge: "merged", union: "joined", max: "raised", min: "lowered" };
+
+/** The panel that goes through versions; `look(version)` is told, with null for now. */
+export class Timeline {
+  constructor({ id, go, signal, look, rewound }) {
+    Object.assign(this, { id, go, signal, look, rewound, newest: 0, at: 0, timer: 0 });
+    this.range = make("input", { type: "range", min: 0, max: 0, step: 1, id: freshId("range") });
+    this.label = make("label.label", { for: this.range.id });
+    this.range.addEventListener("input", () => this.moved(Number(this.range.value)));
+    this.against = make("select", { "aria-label": "Compare with" },
+      make("option", { value: "before" }, "with the version before"), make("option", { value: "now" }, "with now"));
+    this.against.addEventListener("change", () => this.show());
+    this.changes = make("div.stack", {});
+    this.state = make("pre.small", {});
+    this.element = make("div.stack", {}, this.controls(), this.changes,
+      make("details", {}, make("summary", {}, "The whole state at this version"), this.state));
+  }
+
+  controls() {
+    const step = (by) => () => this.moved(Math.min(Math.max(this.at + by, 0), this.newest));
+    return make("div.stack", {},
+      make("div.row.apart.near", {}, this.label,
+        make("div.row.near", {},
+          make("button.icon", { type: "button", "aria-label": "The version before", title: "The version before", onclick: step(-1) }, icon("back")),
+          make("button.icon", { type: "button", "aria-label": "The version after", title: "The version after", onclick: step(1) }, icon("next")))),
+      this.range,
+      make("div.row.near", {},
+        button("button.small", [icon("fork"), "Fork from here"], () => this.fork()),
+        button("button.small.bad", [icon("rewind"), "Rewind to here"], () => this.rewind())),
+      make("div.row.near.small", {}, "Compare ", this.against));
+  }
+
+  /** The thread is at this version now. */
+  grow(newest) {
+    const wasNow = this.at === this.newest;
+    this.newest = newest;
+    this.range.max = newest;
+    if (wasNow) this.at = newest;
+    this.range.value = this.at;
+    this.name();
+    if (wasNow) this.soon();
+  }
+
+  name() {
+    const now = this.at === this.newest ? ", which is now" : "";
+    put(this.label, `Version ${this.at} of ${this.newest}${now}`);
+    this.range.setAttribute("aria-valuetext", `version ${this.at} of ${this.newest}`);
+  }
+
+  /** Go to a version. */
+  moved(at) {
+    this.at = at;
+    this.range.value = at;
+    this.name();
+    this.soon(() => this.look(at === this.newest ? null : at));
+  }
+
+  soon(then = () => {}) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => { then(); this.show(); }, SETTLE);
+  }
+
+  async show() {
+    const at = this.at;
+    const [before, after] = this.against.value === "now" ? [at, this.newest] : [Math.max(at - 1, 0), at];
+    try {
+      const [diff, state, changes] = await Promise.all([
+        get(path`/threads/${this.id}/diff`, { before, after }, this.signal),
+        get(path`/threads/${this.id}/state`, { at }, this.signal),
+        at > 0 ? get(path`/threads/${this.id}/changesets`, { after: at - 1, limit: 1 }, this.signal) : { changesets: [] },
+      ]);
+      if (at !== this.at) return;
+      put(this.state, shown(state.state));
+      put(this.changes, about(changes.changesets[0]), difference(diff));
+    } catch (error) {
+      if (!this.signal.aborted) put(this.changes, problem(error));
+    }
+  }
+
+  async fork() {
+    const id = make("input", { type: "text", placeholder: "web-…", autocomplete: "off" });
+    const made = await ask({
+      title: `Fork from version ${this.at}`,
+      parts: [make("p", {}, "A new thread that has everything up to this version and goes its own way. This one stays as it is."), field("The new thread", id, "Leave it empty for a new id.")],
+      yes: "Fork",
+      send: () => post(path`/threads/${this.id}/fork`, { id: id.value.trim() || webId(), at: this.at }),
+    });
+    if (made) this.go(threadAt(made.id));
+  }
+
+  async rewind() {
+    const done = await ask({
+      title: `Rewind to version ${this.at}?`,
+      parts: [
+        make("p", {}, `What came after version ${this.at} no longer counts: ${count(this.newest - this.at, "version")}. It stays in the log, and the rewind is a change like any other.`),
+        make("p.quiet", {}, "Mails that were sent and money that was moved do not come back."),
+      ],
+      yes: "Rewind",
+      bad: true,
+      send: () => post(path`/threads/${this.id}/rewind`, { to: this.at }),
+    });
+    if (!done) return;
+    tell(`Rewound: ${count(done.ended, "item")} taken back${done.effects.length ? `, ${count(done.effects.length, "effect")} on the world not` : ""}.`);
+    this.at = this.newest;
+    await this.rewound();
+  }
+}
+
+function about(change) {
+  if (!change) return make("p.quiet.small", {}, "Before the first change the thread was empty.");
+  return facts([
+    ["Change", change.reason],
+    ["When", time(change.time)],
+    ["By", change.author],
+    ["Run", change.run_id && make("span.mono", {}, change.run_id)],
+    ["Hash", make("span.mono", {}, change.hash.slice(0, 16))],
+  ]);
+}
+
+function difference(diff) {
+  const ops = diff.ops.filter((op) => !String(op[1]?.[0] ?? "").startsWith("$"));
+  const own = diff.ops.length - ops.length;
+  return [
+    make("h2.minor", {}, "Messages"),
+    diff.added.length + diff.removed.length
+      ? make("ul.ops", {}, diff.added.map((item) => entry("+", item, "added")), diff.removed.map((item) => entry("−", item, "removed")))
+      : make("p.quiet.small", {}, "No message came or went."),
+    make("h2.minor", {}, "State"),
+    ops.length ? make("ul.ops", {}, ops.map(operation)) : make("p.quiet.small", {}, own ? `Only the runtime’s own notes changed (${own}).` : "The state did not change."),
+  ];
+}
+
+function entry(sign, item, kind) {
+  const said = item.body?.content ?? item.body?.output ?? item.body?.name ?? item.body;
+  return make(`li.${kind}`, {}, make("span.mono", { "aria-label": kind }, sign), make("pre", {}, `${item.role || item.kind}: ${shown(said)}`));
+}
+
+function operation([verb, where, ...values]) {
+  return make("li", {}, make("span.mono", {}, (where ?? []).join(".")), make("pre", {}, `${VERBS[verb] ?? verb} ${values.map(shown).join(", ")}`));
+}
+
+/** A line for a version that is looked at, with the way back. */
+export function lookingBack(at, newest, back) {
+  return make("div.row.apart.near.notice.warn", { role: "status" },
+    `You are looking at version ${at} of ${newest}.`, make("button.small", { type: "button", onclick: back }, "Back to now"));
+}
+
+/** Whether the hash chain holds, as a small badge with details behind it. */
+export function chainBadge(verdict, open) {
+  const [said, kind] = verdict.ok ? ["Chain holds", "good"] : ["Chain is broken", "bad"];
+  return make(`button.chip.${kind}`, { type: "button", onclick: open, title: "Details of the hash chain" }, icon("chain"), said);
+}
+
+/** What a verification found. */
+export function chainDetails(verdict) {
+  return [
+    make("p", {}, verdict.ok ? "Every change carries the hash of the one before it, and all of them were computed again just now. Nothing was altered." : "What is stored is not what was written."),
+    facts([
+      ["Version", String(verdict.version)],
+      ["Hash", make("span.mono", {}, verdict.hash)],
+      ["Problems", verdict.problems.join("; ") || "none"],
+      ["Erased", verdict.erased.length ? verdict.erased.join(", ") : "nothing"],
+    ]),
+    verdict.problems.length > 0 && chip("Make a backup before anything else", "bad"),
+    link("/studio/system", "Health of the server"),
+  ];
+}

@@ -1,0 +1,61 @@
+// Values as people read them: times, numbers, costs, JSON; and the ids that a page makes up.
+
+const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
+const BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+/** How long ago: "3 minutes ago". */
+export function ago(milliseconds, now = Date.now()) {
+  let distance = (milliseconds - now) / 1000;
+  if (Math.abs(distance) < 5) return "just now";
+  for (const [unit, size] of STEPS) {
+    if (Math.abs(distance) < size) return RELATIVE.format(Math.round(distance), unit);
+    distance /= size;
+  }
+  return moment(milliseconds);
+}
+
+/** A date and a time of day. */
+export function moment(milliseconds) {
+  return MOMENT.format(new Date(milliseconds));
+}
+
+/** How long something took. */
+export function lasting(milliseconds) {
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
+  if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
+}
+
+/** A number with its noun: "1 item", "2 items". */
+export function count(number, noun, plural = `${noun}s`) {
+  return `${number.toLocaleString("en")} ${number === 1 ? noun : plural}`;
+}
+
+/** Millionths of a dollar as dollars. */
+export function cost(millionths) {
+  if (!millionths) return "$0";
+  const dollars = millionths / 1_000_000;
+  return dollars < 0.01 ? `$${dollars.toFixed(6).replace(/0+$/, "")}` : `$${dollars.toFixed(2)}`;
+}
+
+/** A value as text: text as it is, the rest as JSON. */
+export function shown(value) {
+  return typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "";
+}
+
+/** The id of a new chat: web- and eight letters or digits. */
+export function webId(random = (bytes) => crypto.getRandomValues(bytes)) {
+  const letters = [];
+  while (letters.length < 8) {
+    const [byte] = random(new Uint8Array(1));
+    if (byte < 252) letters.push(BASE36[byte % 36]); // 252 is 7 × 36: every letter is as likely
+  }
+  return `web-${letters.join("")}`;
+}
+
+/** Words to look for, without case and accents. */
+export function wordsOf(text) {
+  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+}

@@ -1,0 +1,46 @@
+"""The chat with a model that stops in the middle of an answer, and goes on once a file is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.cli.app import run
+from holdfast.cli.chat import talk
+from holdfast.companion.agent import companion
+from holdfast.core.errors import ModelFailed
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
+from holdfast.threads.database import Database
+
+T = TypeVar("T")
+GO_ON = "GO_ON"
+
+
+class SlowModel:
+    """Says a few words, and the rest when it may."""
+
+    name = "slow"
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        yield Text("It begins well. It goes on. ")
+        while not Path(os.environ[GO_ON]).exists():
+            await asyncio.sleep(0.01)
+        yield Text("And it ends well.")
+        yield Reply(text="It begins well. It goes on. And it ends well.", usage=Usage(calls=1))
+
+    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+        raise ModelFailed(model=self.name, problem="it gives no typed answers")
+
+
+def slow_runtime(db: Database, model: Model | None) -> Runtime[Any, Any]:
+    return companion(db, model, response_model=SlowModel())
+
+
+if __name__ == "__main__":
+    talk.make_runtime = slow_runtime
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,146 @@
+"""One thread: writing and reading, tools and approvals, what it cost, whether it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import Visitor
+from tests.browser.door import door_to
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
+
+
+async def say(page: Page, message: str) -> None:
+    await page.get_by_role("textbox", name="Message").fill(message)
+    await page.keyboard.press("Enter")
+
+
+async def talking(visitor: Visitor, *messages: str) -> tuple[Page, str]:
+    """A thread in which something was said, and its page."""
+    thread = f"talk-{visitor.user}"
+    async with visitor.studio.client(visitor.user) as client:
+        for message in messages:
+            await client.run_turn(thread, message)
+    return await visitor.open(f"/studio/threads/{thread}"), thread
+
+
+async def test_an_answer_comes_word_by_word_and_stays(visitor: Visitor) -> None:
+    page, _ = await talking(visitor, "Hello")
+    await say(page, "Speak slowly about nothing")
+    await expect(page.locator(".message.live")).to_contain_text("I heard:")
+    await expect(page.locator(".message.live")).to_have_count(0)
+    await page.reload()
+
+    await expect(page.get_by_text("I heard: speak slowly about nothing.")).to_have_count(1)
+    await expect(page.get_by_text("Speak slowly about nothing", exact=True)).to_have_count(1)
+
+
+async def test_a_turn_can_be_stopped(visitor: Visitor) -> None:
+    page, thread = await talking(visitor, "Hello")
+    await say(page, "Count, please")
+    await expect(page.locator(".message.live")).to_contain_text("1 2 3")
+    await page.get_by_role("button", name="Stop").click()
+
+    await expect(page.get_by_text("Stopped.")).to_be_visible()
+    async with visitor.studio.client(visitor.user) as client:
+        assert (await client.runs(thread=thread)).runs[0].termination == "cancelled"
+
+
+@pytest.mark.promise("B-09")
+async def test_a_cut_connection_is_taken_up_and_the_message_comes_whole_once(visitor: Visitor) -> None:
+    visitor.expected.append("net::ERR")
+    async with door_to(visitor.studio.address) as door, visitor.studio.client(visitor.user) as client:
+        await client.run_turn(f"talk-{visitor.user}", "Hello")
+        page = await visitor.open(f"{door.address}/studio/threads/talk-{visitor.user}")
+        await say(page, "Speak slowly about a long and quiet evening at the river")
+        await expect(page.locator(".message.live")).to_contain_text("evening")
+        cut = await door.slam()
+        await expect(page.get_by_text("I will keep it in this thread.")).to_have_count(2)
+        said = await page.locator(".message .said").all_text_contents()
+
+    assert cut > 0
+    assert [each.startswith("I heard: speak slowly") for each in said] == [False, False, False, True]
+    assert len(said) == len(set(said))
+
+
+async def test_what_is_said_elsewhere_appears(visitor: Visitor) -> None:
+    page, thread = await talking(visitor, "Hello")
+    async with visitor.studio.client(visitor.user) as client:
+        await client.run_turn(thread, "From another window")
+
+    await expect(page.get_by_text("From another window", exact=True)).to_be_visible()
+    await expect(page.get_by_text("version 5")).to_be_visible()
+
+
+async def test_a_tool_call_is_folded_with_its_result(visitor: Visitor) -> None:
+    page, _ = await talking(visitor, "How is the weather?")
+    folded = page.locator("details.tool")
+    await expect(folded.locator("summary")).to_contain_text("weather")
+    await expect(folded.locator("pre").last).to_be_hidden()
+    await folded.locator("summary").press("Enter")
+
+    await expect(folded.locator("pre").last).to_contain_text('"degrees": 24')
+
+
+async def test_a_call_that_waits_is_approved_in_place(visitor: Visitor) -> None:
+    page, thread = await talking(visitor, "Please pay Ann")
+    await page.get_by_role("button", name="Approve").click()
+    await expect(page.locator("details.tool .chip")).to_have_text("done")
+
+    await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+    items = await visitor.studio.db.thread(thread).items()
+    assert [item.body["output"] for item in items if item.kind == "result"] == ["Paid 500 to Ann."]
+
+
+async def test_a_call_that_waits_is_declined_in_place(visitor: Visitor) -> None:
+    page, thread = await talking(visitor, "Please pay Ann")
+    await page.get_by_role("button", name="Decline").click()
+    await expect(page.get_by_role("button", name="Decline")).to_have_count(0)
+
+    items = await visitor.studio.db.thread(thread).items()
+    assert [item.body["output"] for item in items if item.kind == "result"] == ["A person declined this call."]
+
+
+async def test_an_error_is_a_sentence_with_its_code_and_the_words_are_not_lost(visitor: Visitor) -> None:
+    visitor.expected.append("409 (Conflict)")
+    page, _ = await talking(visitor, "Please pay Ann")
+    await say(page, "And now something else")
+
+    await expect(page.get_by_role("alert").locator("code")).to_have_text("turn_suspended")
+    await expect(page.get_by_role("textbox", name="Message")).to_have_value("And now something else")
+
+
+async def test_runs_show_how_they_ended_and_what_they_cost(visitor: Visitor) -> None:
+    page, _ = await talking(visitor, "Hello", "How is the weather?")
+    await page.get_by_role("tab", name="Runs").click()
+    runs = page.get_by_role("tabpanel").get_by_role("listitem")
+
+    await expect(runs).to_have_count(2)
+    await expect(runs.first).to_contain_text("natural")
+    await expect(runs.first).to_contain_text("2 model calls")
+    await expect(runs.first).to_contain_text("tokens in")
+    await expect(runs.first).to_contain_text("$0.000")
+
+
+async def test_the_badge_of_the_chain_has_its_details(visitor: Visitor) -> None:
+    page, thread = await talking(visitor, "Hello")
+    await page.get_by_role("button", name="Chain holds").click()
+    head = await visitor.studio.db.thread(thread).head()
+
+    await expect(page.get_by_role("dialog")).to_contain_text(head.hash.hex())
+
+
+async def test_an_export_is_an_archive_of_the_thread(visitor: Visitor, tmp_path: Path) -> None:
+    page, thread = await talking(visitor, "Hello")
+    async with page.expect_download() as download:
+        await page.get_by_role("button", name="Export").first.click()
+    file = tmp_path / "thread.jsonl"
+    await (await download.value).save_as(file)
+    lines = await asyncio.to_thread(file.read_text, encoding="utf-8")
+
+    assert (await download.value).suggested_filename == f"{thread}.jsonl"
+    assert '"holdfast":"end"' in lines

@@ -1,0 +1,128 @@
+"""A companion to talk to in tests: its gate hears what a test tells it, its model is scripted by kind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.companion.lookup import SearchProvider
+from holdfast.companion.offline import OfflineModel
+from holdfast.companion.pipeline import stages_with
+from holdfast.companion.state import Companion
+from holdfast.companion.values import AgentOutput, CrisisAudit, assessment
+from holdfast.core.errors import ModelFailed
+from holdfast.runtime.context import Context
+from holdfast.runtime.draft import Delta
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.events import Event
+from holdfast.runtime.loop import Stage
+from holdfast.runtime.memory import Finalizer
+from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
+from holdfast.threads.database import Database
+
+T = TypeVar("T")
+DANGER, UNCLEAR = "[danger]", "[unclear]"
+SAFE = "Please call somebody now."
+
+
+async def crisis_gate(state: Companion, ctx: Context) -> Delta:
+    """A gate that hears what the message says in brackets."""
+    level = 3 if DANGER in state.message else 1 if UNCLEAR in state.message else 0
+    if level > 1:
+        ctx.turn.safe_reply(SAFE)
+    ctx.turn.record_crisis(level=level)
+    return {"crisis": assessment(level), "crisis_audit": CrisisAudit(classifier_path="floor_only")}
+
+
+async def crisis_response(state: Companion, ctx: Context) -> Delta:
+    """A fixed reply."""
+    style = "crisis_response" if state.crisis.level > 1 else "safety_check"
+    return {"response_text": SAFE, "response_style": style}
+
+
+class Knowing:
+    """A model that answers typed questions by the name of their type, and words replies one after another."""
+
+    name = "knowing"
+
+    def __init__(self, *replies: str | BaseException, **forms: Any) -> None:
+        self.requests: list[Request] = []
+        self.asked: list[str] = []
+        self._replies = list(replies)
+        self._forms = forms
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        self.requests.append(request)
+        said = self._replies.pop(0) if self._replies else "I see."
+        if isinstance(said, BaseException):
+            raise said
+        for word in said.split(" "):
+            yield Text(f"{word} ")
+        yield Reply(text=said, usage=Usage(calls=1))
+
+    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+        self.asked.append(kind.__name__)
+        form = self._forms.get(kind.__name__)
+        if form is None:
+            raise ModelFailed(model=self.name, problem="it knows no such form")
+        if isinstance(form, BaseException):
+            raise form
+        return msgspec.convert(form(request) if callable(form) else form, kind), Usage(calls=1)
+
+
+def stages(
+    search: SearchProvider | None = None, skills: Mapping[str, str] | None = None, known: Sequence[Any] = ()
+) -> list[Stage]:
+    """The companion's stages behind the gate of these tests."""
+    return stages_with(crisis_gate, crisis_response, search=search, skills=skills, known=known)
+
+
+def talker(
+    db: Database,
+    model: Model | None = None,
+    *,
+    search: SearchProvider | None = None,
+    skills: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Runtime[Companion, AgentOutput]:
+    """A runtime of the companion behind the gate of these tests."""
+    return Runtime(
+        db,
+        schema=Companion,
+        stages=stages(search, skills),
+        model=model,
+        response_model=model or OfflineModel(),
+        output=AgentOutput,
+        finalize=Finalizer(OfflineModel()),
+        **options,
+    )
+
+
+class Talk:
+    """One person on one thread."""
+
+    def __init__(
+        self, runtime: Runtime[Companion, AgentOutput], thread: str = "s1", user: str | None = "alice"
+    ) -> None:
+        self.runtime = runtime
+        self.thread = thread
+        self.user = user
+
+    async def say(self, *messages: str) -> AgentOutput:
+        """Say some things, one after another; the output of the last."""
+        outputs = [await self.runtime.run_turn(self.thread, said, user=self.user) for said in messages]
+        return outputs[-1].output
+
+    async def state(self) -> Companion:
+        """The state as it is kept."""
+        return await self.runtime.state(self.thread, user=self.user)
+
+    async def heard(self, message: str) -> list[Event]:
+        """All that a listener is told of a turn."""
+        return [event async for event in self.runtime.stream_turn(self.thread, message, user=self.user)]
+
+    async def end(self) -> None:
+        """End the session."""
+        await self.runtime.end_session(self.thread, user=self.user)

@@ -1,0 +1,209 @@
+"""Guided exercises: steps and what they wait for, side questions, leaving, finishing, and restarts."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast as hf
+from holdfast.companion.exercises.catalogue import Exercise, catalogue
+from holdfast.companion.exercises.choosing import fitting, named_in, offered_in
+from holdfast.companion.exercises.guiding import Standing, advanced, begun, named
+from holdfast.threads.database import Database
+from tests.companion.talking import DANGER, UNCLEAR, Knowing, Talk, talker
+
+GROUNDING = catalogue()["grounding_5_4_3_2_1"]
+BREATHING = catalogue()["box_breathing"]
+
+
+def test_the_catalogue_has_the_exercises_that_were_promised() -> None:
+    assert len(catalogue()) >= 10
+    assert {
+        "grounding_5_4_3_2_1",
+        "box_breathing",
+        "muscle_relaxation",
+        "thought_record",
+        "behavioural_activation",
+        "leaves_on_a_stream",
+        "values_compass",
+        "self_compassion_break",
+    } <= catalogue().keys()
+
+
+@pytest.mark.parametrize("exercise", catalogue().values(), ids=lambda exercise: exercise.id)
+def test_every_exercise_can_be_gone_through_to_its_end(exercise: Exercise) -> None:
+    move = begun(exercise)
+    said = 1
+    while move.standing is not None:
+        move = advanced(exercise, move.standing, "yes")
+        said += 1
+
+    assert move.text.endswith(exercise.closing)
+    assert said <= 2 * len(exercise.steps) + 1
+
+
+@pytest.mark.parametrize("exercise", catalogue().values(), ids=lambda exercise: exercise.id)
+def test_every_exercise_is_found_by_each_of_its_names(exercise: Exercise) -> None:
+    assert {(named_in(f"please do {name} with me") or BREATHING).id for name in exercise.called} == {
+        exercise.id
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "count"),
+    [
+        ("a lamp, a mug and my hand", 3),
+        ("lamp mug hand", 3),
+        ("1. lamp 2. mug", 2),
+        ("the blue lamp on my desk, the wall", 2),
+        ("I can see", 0),
+    ],
+)
+def test_things_are_counted_by_parts_or_else_by_words(answer: str, count: int) -> None:
+    assert named(answer) == count
+
+
+def test_what_does_not_fit_is_asked_for_once_more_and_then_taken() -> None:
+    first = advanced(GROUNDING, Standing(step=0), "a lamp, a mug")
+    second = advanced(GROUNDING, first.standing or Standing(step=9), "hm")
+
+    assert (first.text, first.standing) == (GROUNDING.steps[0].repeat, Standing(step=0, repeated=True))
+    assert second.standing == Standing(step=1)
+
+
+def test_a_step_can_be_skipped() -> None:
+    assert advanced(GROUNDING, Standing(step=0), "skip this one").standing == Standing(step=1)
+
+
+def test_an_offer_is_found_in_the_last_question_of_a_reply() -> None:
+    offer = "I hear you. Would you like to try Box breathing?"
+
+    assert offered_in(offer) == BREATHING
+    assert offered_in("Box breathing is something people do. How was your day?") is None
+
+
+def test_exercises_fit_what_is_said() -> None:
+    assert fitting(["I am in a panic, everything feels unreal"])[0] == GROUNDING
+    assert fitting(["We had pasta"]) == []
+
+
+@pytest.mark.promise("A-07")
+async def test_an_exercise_keeps_its_type_its_step_and_its_approach(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("Can we do a grounding exercise?", "lamp, mug, hand, door, cat")
+        kept = (await talk.state()).exercise_state
+
+    assert (kept.exercise_type, kept.exercise_step) == (GROUNDING.id, 1)
+    assert kept.exercise_therapeutic_approach == output.therapeutic_approach == "pfa"
+    assert output.response_text == GROUNDING.steps[1].say
+
+
+@pytest.mark.promise("A-07")
+async def test_an_exercise_goes_on_after_a_restart(shared_url: str) -> None:
+    async with hf.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
+        await Talk(runtime).say("box breathing", "yes", "done")
+    async with hf.open(shared_url) as db, talker(db) as runtime:
+        output = await Talk(runtime).say("I did the three rounds")
+
+    assert output.response_text == BREATHING.steps[3].say
+
+
+@pytest.mark.promise("A-07")
+async def test_finishing_clears_the_exercise_and_says_that_the_turn_is_worth_keeping(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        before = await talk.say("box breathing", "yes", "ok", "ok", "in my chest")
+        output = await talk.say("I am fine")
+        kept = (await talk.state()).exercise_state
+
+    assert not before.should_persist_memory
+    assert output.should_persist_memory
+    assert output.response_text == BREATHING.closing
+    assert (kept.exercise_type, kept.exercise_step, kept.exercise_therapeutic_approach) == (None, None, None)
+
+
+@pytest.mark.promise("A-07")
+async def test_leaving_clears_the_exercise_and_keeps_nothing_of_it(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("box breathing", "I want to stop")
+        kept = (await talk.state()).exercise_state
+
+    assert kept.exercise_type is None
+    assert not output.should_persist_memory
+    assert output.response_style == "supportive"
+
+
+@pytest.mark.promise("A-07")
+async def test_a_clarifying_question_keeps_the_exercise_and_the_pinned_approach(db: Database) -> None:
+    model = Knowing("Any colour will do.")
+    async with talker(db, model) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("Can we do a grounding exercise?", "What do you mean by things?")
+        kept = (await talk.state()).exercise_state
+
+    assert (output.response_style, output.therapeutic_approach) == ("clarifying", "pfa")
+    assert (kept.exercise_type, kept.exercise_step) == (GROUNDING.id, 0)
+    assert output.response_text.startswith("Any colour will do.")
+    assert output.response_text.endswith(GROUNDING.steps[0].say)
+    assert GROUNDING.steps[0].say in model.requests[-1].instructions
+
+
+@pytest.mark.promise("A-07")
+async def test_psychoeducation_keeps_the_exercise_and_may_take_a_fresh_approach(db: Database) -> None:
+    async with talker(db, Knowing("Worry narrows what we see.")) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("Can we do a grounding exercise?", "Why does this help with worry?")
+        kept = (await talk.state()).exercise_state
+
+    assert (output.response_style, output.therapeutic_approach) == ("psychoeducation", "cbt")
+    assert kept.exercise_therapeutic_approach == "pfa"
+    assert kept.exercise_step == 0
+
+
+async def test_what_somebody_tells_in_between_is_not_counted_as_an_answer(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("box breathing", "My mother died last week and I miss her")
+        kept = (await talk.state()).exercise_state
+
+    assert output.response_style == "supportive"
+    assert (kept.exercise_type, kept.exercise_step) == (BREATHING.id, 0)
+
+
+async def test_a_command_about_the_memory_keeps_the_exercise(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("box breathing", "yes", "What do you remember about me?")
+        kept = (await talk.state()).exercise_state
+
+    assert output.response_style == "memory_control"
+    assert (kept.exercise_type, kept.exercise_step) == (BREATHING.id, 1)
+
+
+async def test_another_exercise_takes_the_place_of_the_first(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("box breathing", "yes", "can we do a grounding exercise instead?")
+
+    assert output.therapeutic_approach == "pfa"
+    assert (await talk.state()).exercise_state.exercise_step == 0
+
+
+async def test_danger_ends_an_exercise_and_a_question_about_it_does_not(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("box breathing", UNCLEAR)
+        unclear = (await talk.state()).exercise_state.exercise_type
+        await talk.say(DANGER)
+        danger = (await talk.state()).exercise_state.exercise_type
+
+    assert (unclear, danger) == ("box_breathing", None)
+
+
+async def test_a_yes_to_an_offer_begins_the_exercise(in_memory: Database) -> None:
+    async with talker(in_memory, Knowing("That is a lot. Would you like to try Box breathing?")) as runtime:
+        output = await Talk(runtime).say("My heart is racing", "yes please")
+
+    assert output.response_style == "guided_exercise"
+    assert BREATHING.steps[0].say in output.response_text

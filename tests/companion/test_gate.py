@@ -1,0 +1,396 @@
+"""The crisis gate in a turn: floor before model, what follows from a level, nothing that withholds it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdfast as hf
+from holdfast.companion.crisis.floor import floor
+from holdfast.companion.crisis.gate import crisis_gate, crisis_gate_within
+from holdfast.companion.crisis.help import located, reply, resources_in
+from holdfast.companion.crisis.judging import Judgement, settle
+from holdfast.companion.crisis.responses import crisis_response
+from holdfast.companion.state import Companion
+from holdfast.companion.values import AgentOutput, CrisisAssessment, Level, assessment
+from holdfast.core.encoding import encode
+from holdfast.core.errors import ModelFailed
+from holdfast.runtime.crises import Crisis, crises
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.loop import Stage
+from holdfast.runtime.messages import Message
+from holdfast.runtime.outputs import Done
+from holdfast.testing.faults import FailingStore
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+
+LANGUAGES = ["en", "de", "es", "fr", "it", "nl", "pl", "pt", "tr"]
+DANGER = "I want to die and I have the pills here, zanzibar"
+RISK = "I want to die"
+CALM = "I baked a cake for my sister"
+UNCLEAR = "I can't do this anymore"
+
+
+class Seen(AgentOutput, frozen=True, kw_only=True):
+    """The output of a turn, and what else a test looks at."""
+
+    crisis_audit: Any = None
+    session_progress: Any = None
+    found_resources: Any = None
+    resource_lookup_status: str = ""
+    inferred_location: str = ""
+    route: str = ""
+
+
+async def respond(state: Companion, ctx: hf.Context) -> hf.Delta:
+    """Answer a crisis by the fixed words, and anything else by a few."""
+    answer = (
+        await crisis_response(state, ctx) if state.route == "crisis" else {"response_text": "Tell me more."}
+    )
+    return {**answer, "history": [Message(role="assistant", content=str(answer["response_text"]))]}
+
+
+@asynccontextmanager
+async def talking(
+    db: Database, model: ScriptedModel | None = None, gate: Stage = crisis_gate, then: Stage = respond
+) -> AsyncIterator[Runtime[Companion, Seen]]:
+    quiet: dict[str, Any] = {"sweep_seconds": 3600, "finalize_active_sessions_on_close": False}
+    runtime = Runtime(db, schema=Companion, stages=[gate, then], model=model, output=Seen, **quiet)
+    async with runtime:
+        yield runtime
+
+
+@pytest.fixture
+async def db() -> AsyncIterator[Database]:
+    async with await hf.open("memory://") as opened:
+        yield opened
+
+
+async def said(db: Database, message: str, model: ScriptedModel | None = None, **options: Any) -> Done[Seen]:
+    async with talking(db, model, **options) as runtime:
+        return await runtime.run_turn("a", message, user="ada")
+
+
+async def rows(db: Database) -> list[Crisis]:
+    return [row async for row in crises(db)]
+
+
+# What follows from a level, whoever judged it.
+
+
+@pytest.mark.promise("A-08")
+def test_what_must_follow_is_decided_by_the_level_alone() -> None:
+    found = [assessment(level, confidence=0.3) for level in Level]
+
+    assert [one.needs_crisis_response for one in found] == [False, False, True, True]
+    assert [one.needs_clarification for one in found] == [False, True, False, False]
+
+
+@pytest.mark.promise("A-08")
+@pytest.mark.parametrize("model_level", [0, 1, 2, 3])
+@pytest.mark.parametrize("message", [CALM, UNCLEAR, RISK, DANGER])
+def test_a_model_raises_and_never_lowers(message: str, model_level: int) -> None:
+    found = floor(message)
+    settled = settle(found, Judgement(level=model_level))
+
+    assert settled.level == max(found.level, model_level)
+
+
+@pytest.mark.promise("A-08")
+def test_the_path_says_whose_judgement_holds() -> None:
+    calm, risk = floor(CALM), floor(RISK)
+    paths = [
+        settle(calm, None).audit.classifier_path,
+        settle(calm, None, failed=True).audit.classifier_path,
+        settle(calm, Judgement(level=2)).audit.classifier_path,
+        settle(risk, Judgement(level=0)).audit.classifier_path,
+    ]
+
+    assert paths == ["floor_only", "floor_after_llm_failure", "llm_primary", "floor_override"]
+
+
+def test_without_the_model_that_was_asked_small_signs_are_asked_about() -> None:
+    found = floor("I gave my sister my headphones, she should have them")
+    settled = settle(found, None, failed=True)
+
+    assert (found.level, settled.level) == (Level.NONE, Level.UNCLEAR)
+
+
+# In a turn.
+
+
+@pytest.mark.promise("A-08")
+async def test_danger_gets_the_fixed_words_without_a_model(db: Database) -> None:
+    done = await said(db, DANGER)
+
+    assert done.output.response_text == reply("level_3", "en")
+    assert (done.output.response_style, done.output.route) == ("crisis_response", "crisis")
+    assert done.output.crisis_audit["classifier_path"] == "floor_only"
+
+
+async def test_what_is_unclear_gets_a_question(db: Database) -> None:
+    done = await said(db, UNCLEAR)
+
+    assert done.output.response_text == reply("level_1", "en")
+    assert done.output.response_style == "safety_check"
+
+
+async def test_an_ordinary_message_goes_on(db: Database) -> None:
+    done = await said(db, CALM)
+
+    assert (done.output.response_text, done.output.route) == ("Tell me more.", "")
+    assert await rows(db) == []
+
+
+async def test_a_model_that_sees_more_is_believed(db: Database) -> None:
+    done = await said(db, CALM, ScriptedModel(lambda request: {"level": 2, "confidence": 0.7}))
+
+    assert done.output.crisis == CrisisAssessment(
+        level=2, confidence=0.7, reason="a model judged it so", needs_crisis_response=True
+    )
+    assert done.output.response_text == reply("level_2", "en")
+
+
+async def test_a_model_that_sees_less_is_not(db: Database) -> None:
+    done = await said(db, RISK, ScriptedModel(lambda request: {"level": 0, "confidence": 1.0}))
+
+    assert (done.output.crisis.level, done.output.crisis_audit["classifier_path"]) == (2, "floor_override")
+    assert done.output.crisis_audit["override_kind"] == "explicit"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [ModelFailed(model="m", problem="down"), lambda request: {"level": 9}, lambda request: "nonsense"],
+    ids=["down", "out of range", "not a judgement"],
+)
+async def test_a_broken_model_leaves_it_to_the_floor(db: Database, line: Any) -> None:
+    done = await said(db, RISK, ScriptedModel(line, line, line), gate=crisis_gate_within(0.2))
+
+    assert done.output.response_text == reply("level_2", "en")
+    assert done.output.crisis_audit == {
+        "override_kind": None,
+        "classifier_path": "floor_after_llm_failure",
+        "llm_failure_occurred": True,
+    }
+
+
+async def test_a_slow_model_is_not_waited_for(db: Database) -> None:
+    never = asyncio.Event()
+    async with asyncio.timeout(5):
+        done = await said(db, RISK, ScriptedModel(never), gate=crisis_gate_within(0.05))
+
+    assert done.output.response_text == reply("level_2", "en")
+
+
+async def test_no_model_is_asked_about_danger_that_is_plain(db: Database) -> None:
+    model = ScriptedModel()
+    await said(db, DANGER, model)
+
+    assert model.requests == []
+
+
+async def test_a_model_hears_the_turns_before(db: Database) -> None:
+    model = ScriptedModel(lambda request: {"level": 0}, lambda request: {"level": 0})
+    await said(db, CALM, model)
+    await said(db, "With lemon", model)
+
+    assert [message.text for message in model.requests[1].messages] == [CALM, "Tell me more.", "With lemon"]
+
+
+async def test_times_and_path_are_in_the_diagnostics(db: Database) -> None:
+    done = await said(db, RISK)
+
+    assert done.output.diagnostics["crisis_classifier_path"] == "floor_only"
+    assert 0 < done.output.diagnostics["crisis_gate_ms"] < 1_000
+
+
+@pytest.mark.promise("R-22")
+@pytest.mark.parametrize(("message", "level"), [(UNCLEAR, 1), (RISK, 2), (DANGER, 3)])
+async def test_every_level_is_logged_without_words(db: Database, message: str, level: int) -> None:
+    await said(db, message)
+    kept = await rows(db)
+
+    assert [(row.level, row.path) for row in kept] == [(level, "floor_only")]
+    assert b"zanzibar" not in encode(msgspec.to_builtins(kept[0]))
+
+
+@pytest.mark.promise("A-08")
+async def test_the_reason_holds_no_words_of_the_person(db: Database) -> None:
+    done = await said(db, DANGER)
+
+    assert done.output.crisis.reason
+    assert "zanzibar" not in done.output.crisis.reason
+
+
+# What fails around it.
+
+
+@pytest.mark.promise("R-22")
+@pytest.mark.parametrize("number", range(1, 6))
+async def test_the_safe_reply_goes_out_whenever_the_store_fails(db: Database, number: int) -> None:
+    failing = Database(FailingStore(db.store, fail_at=number)).scope(tenant=db.tenant)
+    done = await said(failing, DANGER)
+
+    assert done.text == reply("level_3", "en")
+
+
+@pytest.mark.promise("R-22")
+async def test_the_safe_reply_goes_out_if_the_stage_that_words_it_fails(db: Database) -> None:
+    async def breaks(state: Companion, ctx: hf.Context) -> hf.Delta:
+        raise ModelFailed(model="m", problem="down")
+
+    done = await said(db, DANGER, then=breaks)
+
+    assert done.text == reply("level_3", "en")
+
+
+# The episode's level.
+
+
+async def walked(db: Database, *messages: str) -> list[Seen]:
+    async with talking(db) as runtime:
+        return [(await runtime.run_turn("a", message, user="ada")).output for message in messages]
+
+
+@pytest.mark.promise("A-08")
+async def test_the_level_of_a_message_is_fresh_and_that_of_the_episode_is_kept(db: Database) -> None:
+    _, calm = await walked(db, RISK, CALM)
+
+    assert (calm.crisis.level, calm.session_progress["risk_level"]) == (0, 2)
+
+
+@pytest.mark.promise("A-08")
+async def test_after_danger_somebody_is_asked_before_the_talk_goes_on(db: Database) -> None:
+    _, calm, later = await walked(db, RISK, CALM, "It has lemon icing")
+
+    assert (calm.response_text, calm.response_style) == (reply("check", "en"), "safety_check")
+    assert (later.response_text, later.session_progress["risk_level"]) == ("Tell me more.", 2)
+
+
+@pytest.mark.promise("A-08")
+async def test_the_level_of_the_episode_falls_when_somebody_who_was_asked_is_safe(db: Database) -> None:
+    *_, safe = await walked(db, RISK, CALM, "I'm safe now, my sister is here")
+
+    assert safe.session_progress["risk_level"] == 0
+
+
+@pytest.mark.promise("A-08")
+async def test_nobody_is_safe_who_was_not_asked(db: Database) -> None:
+    _, unasked = await walked(db, RISK, "I'm safe. Let's talk about cake")
+
+    assert unasked.session_progress["risk_level"] == 2
+
+
+@pytest.mark.promise("A-08")
+async def test_a_check_that_is_answered_with_danger_raises_it_again(db: Database) -> None:
+    *_, worse = await walked(db, RISK, CALM, "no, I'm going to kill myself tonight")
+
+    assert (worse.crisis.level, worse.session_progress["risk_level"]) == (3, 3)
+
+
+# Words and lines.
+
+
+@pytest.mark.promise("A-09")
+async def test_without_a_location_no_resources_are_found_and_general_lines_are_given(db: Database) -> None:
+    done = await said(db, DANGER)
+
+    assert (done.output.found_resources, done.output.resource_lookup_status) == ([], "no_location")
+    assert "988" in done.output.response_text
+    assert "116 123" in done.output.response_text
+
+
+@pytest.mark.promise("A-09")
+async def test_with_a_location_the_lines_of_the_country_are_given(db: Database) -> None:
+    *_, danger = await walked(db, "I live in Dublin", DANGER)
+
+    assert (danger.inferred_location, danger.resource_lookup_status) == ("IE", "found")
+    assert [line["phone"] for line in danger.found_resources] == ["116 123"]
+    assert danger.response_text == reply("level_3", "en", "IE")
+
+
+@pytest.mark.parametrize(
+    ("said_before", "expected"),
+    [
+        (["I live in Manchester"], ("GB", "found")),
+        (["Ich wohne in Wien"], ("AT", "found")),
+        (["vivo en la playa", "Vivo en Madrid"], ("ES", "found")),
+        (["j'habite à Lyon"], ("FR", "found")),
+        (["Mieszkam w Krakowie"], ("PL", "found")),
+        (["İstanbul'da yaşıyorum"], ("TR", "found")),
+        (["My aunt is in Canada"], ("", "no_location")),
+        (["I live in Berlin", "I moved to Toronto"], ("CA", "found")),
+        (["I'm in Germany", "I won't say where I am"], ("", "location_refused")),
+        (["I'm from Croatia"], ("", "no_location")),
+    ],
+)
+def test_where_somebody_is_comes_from_their_own_words(
+    said_before: list[str], expected: tuple[str, str]
+) -> None:
+    assert located(said_before) == expected
+
+
+@pytest.mark.promise("A-09")
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("wording", ["level_1", "level_2", "level_3", "helper", "harm_to_others", "check"])
+def test_every_wording_is_whole(language: str, wording: str) -> None:
+    text = reply(wording, language)
+
+    assert len(text.split("\n\n")) == 5
+    assert "{" not in text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("wording", ["level_1", "check"])
+def test_a_yes_to_our_own_question_is_risk_in_every_language(language: str, wording: str) -> None:
+    yes = {
+        "en": "yes",
+        "de": "ja",
+        "es": "sí",
+        "fr": "oui",
+        "it": "sì",
+        "nl": "ja",
+        "pl": "tak",
+        "pt": "sim",
+        "tr": "evet",
+    }
+    asked = [Message(role="user", content="?"), Message(role="assistant", content=reply(wording, language))]
+
+    assert floor(yes[language], asked).level >= Level.RISK
+
+
+async def test_somebody_who_worries_about_another_gets_a_helpers_answer(db: Database) -> None:
+    done = await said(db, "My brother says he wants to kill himself and he isn't answering. What can I do?")
+
+    assert done.output.response_text == reply("helper", "en")
+
+
+async def test_a_threat_to_another_gets_its_own_answer(db: Database) -> None:
+    done = await said(db, "I'm going to stab my boss tomorrow")
+
+    assert done.output.response_text == reply("harm_to_others", "en")
+
+
+async def test_somebody_is_answered_in_their_language(db: Database) -> None:
+    done = await said(db, "Ich will nicht mehr leben")
+
+    assert done.output.response_text == reply("level_2", "de")
+
+
+@pytest.mark.promise("A-09")
+async def test_no_number_of_a_model_is_ever_shown(db: Database) -> None:
+    answers: list[Callable[[Any], Any]] = [
+        lambda request: {"level": 3, "confidence": 1.0, "phone": "555 0199"}
+    ]
+    done = await said(db, CALM, ScriptedModel(*answers))
+
+    assert done.output.response_text == reply("level_3", "en")
+    assert "555" not in done.output.response_text
+
+
+def test_the_lines_of_a_country_are_the_bundled_ones() -> None:
+    assert {line.region for line in resources_in("NL")} == {"NL"}
+    assert resources_in("XX") == []

@@ -1,0 +1,218 @@
+"""Memory by talk: seen, corrected, forgotten in two steps, undone, and no model asked."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast as hf
+from holdfast.companion.state import Companion
+from holdfast.runtime.memory import Candidate, Memory, memory_of
+from holdfast.runtime.stateless import run_agent
+from holdfast.threads.database import Database
+from tests.companion.talking import DANGER, Knowing, Talk, stages, talker
+
+ANN = Candidate(
+    category="relationship",
+    subject="sister",
+    predicate="IS_CALLED",
+    object="Ann",
+    single=True,
+    quote="My sister is called Ann.",
+    plain=True,
+)
+OSLO = Candidate(predicate="LIVES_IN", object="Oslo", quote="I live in Oslo.", single=True, plain=True)
+SHORT = Candidate(kind="rule", subject="manner", object="Keep answers short.", plain=True)
+
+
+async def knowing(db: Database) -> Memory:
+    """The memory of alice, with three things in it."""
+    memory = memory_of(db, "s1", "alice")
+    await memory.learn([ANN, OSLO, SHORT])
+    return memory
+
+
+async def objects(memory: Memory) -> list[str]:
+    """What the facts of a memory are about."""
+    return sorted(fact.object for fact in (await memory.page()).facts)
+
+
+@pytest.mark.promise("A-06", "B-11")
+async def test_what_is_remembered_is_listed_with_the_words_it_comes_from(db: Database) -> None:
+    await knowing(db)
+    async with talker(db) as runtime:
+        output = await Talk(runtime).say("What do you remember about me?")
+
+    assert "Your sister is called Ann. You said: “My sister is called Ann.”" in output.response_text
+    assert "You live in Oslo." in output.response_text
+    assert "Keep answers short." in output.response_text
+
+
+async def test_a_list_about_somebody_has_nothing_else(in_memory: Database) -> None:
+    await knowing(in_memory)
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say("What do you know about my sister?")
+
+    assert "Ann" in output.response_text
+    assert "Oslo" not in output.response_text
+
+
+@pytest.mark.promise("A-06")
+async def test_forgetting_waits_for_the_next_word(db: Database) -> None:
+    memory = await knowing(db)
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("Forget about my sister")
+        pending = (await talk.state()).memory_control.pending_action
+
+    assert "Shall I forget this?" in output.response_text
+    assert pending is not None
+    assert [target["id"][:4] for target in pending["targets"]] == ["fact"]
+    assert await objects(memory) == ["Ann", "Oslo"]
+
+
+@pytest.mark.promise("A-06")
+async def test_a_yes_forgets_what_was_shown_and_nothing_else_without_asking_a_model(db: Database) -> None:
+    memory, model = await knowing(db), Knowing()
+    async with talker(db, model) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("Forget about my sister", "yes")
+        pending = (await talk.state()).memory_control.pending_action
+
+    assert await objects(memory) == ["Oslo"]
+    assert output.response_text.startswith("Forgotten: one thing.")
+    assert (pending, model.asked, model.requests) == (None, [], [])
+
+
+@pytest.mark.promise("A-06")
+async def test_a_no_forgets_nothing_without_asking_a_model(db: Database) -> None:
+    memory, model = await knowing(db), Knowing()
+    async with talker(db, model) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("Forget about my sister", "no, keep it")
+        later = await talk.say("yes")
+
+    assert await objects(memory) == ["Ann", "Oslo"]
+    assert output.response_text == "Nothing was forgotten. It stays as it is."
+    assert later.response_style != "memory_control"
+
+
+@pytest.mark.promise("A-06")
+async def test_any_other_word_gives_the_forgetting_up(db: Database) -> None:
+    memory = await knowing(db)
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Forget about my sister", "I had a long day at my job", "yes")
+
+    assert await objects(memory) == ["Ann", "Oslo"]
+
+
+@pytest.mark.promise("A-06")
+async def test_a_pending_action_is_there_after_a_restart(shared_url: str) -> None:
+    async with hf.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
+        await knowing(db)
+        await Talk(runtime).say("Forget about my sister")
+    async with hf.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
+        await Talk(runtime).say("yes")
+        left = await objects(memory_of(db, "s1", "alice"))
+
+    assert left == ["Oslo"]
+
+
+async def test_danger_gives_a_pending_action_up(in_memory: Database) -> None:
+    memory = await knowing(in_memory)
+    async with talker(in_memory) as runtime:
+        await Talk(runtime).say("Forget about my sister", DANGER, "yes")
+
+    assert await objects(memory) == ["Ann", "Oslo"]
+
+
+async def test_everything_can_be_forgotten_at_once(in_memory: Database) -> None:
+    memory = await knowing(in_memory)
+    async with talker(in_memory) as runtime:
+        await Talk(runtime).say("Forget everything you know about me", "yes")
+
+    assert await objects(memory) == []
+    assert (await memory.profile()).rules == ()
+
+
+@pytest.mark.promise("A-06", "B-11")
+async def test_what_was_forgotten_is_back_after_an_undo(db: Database) -> None:
+    memory = await knowing(db)
+    async with talker(db) as runtime:
+        output = await Talk(runtime).say("Forget about my sister", "yes", "undo that")
+
+    assert await objects(memory) == ["Ann", "Oslo"]
+    assert output.response_text.startswith("Undone.")
+
+
+@pytest.mark.promise("B-11")
+async def test_a_correction_is_kept_with_the_turn_it_was_told_in(db: Database) -> None:
+    memory = await knowing(db)
+    async with talker(db) as runtime:
+        output = await Talk(runtime).say("No, it's Anna, not Ann")
+    (fact,) = [fact for fact in (await memory.page()).facts if fact.subject == "sister"]
+
+    assert fact.object == "Anna"
+    assert fact.source is not None
+    assert fact.source.thread == "s1"
+    assert "Anna" in output.response_text
+
+
+async def test_a_correction_that_could_mean_several_things_asks_which(in_memory: Database) -> None:
+    memory = await knowing(in_memory)
+    await memory.learn(
+        [Candidate(subject="boss", predicate="IS_CALLED", object="Ann", quote="My boss is called Ann.")]
+    )
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say("Change Ann to Anna")
+
+    assert output.response_text.startswith("Which of these do you mean?")
+    assert await objects(memory) == ["Ann", "Ann", "Oslo"]
+
+
+async def test_what_shall_be_remembered_is_kept_at_once_with_its_source(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        await Talk(runtime).say("Please remember that I am allergic to nuts")
+    (fact,) = (await memory_of(in_memory, "s1", "alice").page()).facts
+
+    assert fact.object == "nuts"
+    assert fact.source is not None
+
+
+@pytest.mark.promise("A-05")
+async def test_recall_can_be_turned_off_and_on(in_memory: Database) -> None:
+    memory = await knowing(in_memory)
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Stop bringing up the past")
+        off = (await memory.profile()).recall
+        await talk.say("You may bring up what you remember again")
+
+    assert not off
+    assert (await memory.profile()).recall
+
+
+async def test_nothing_known_is_said_and_will_not_be_kept_either(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("My sister is called Ann.")
+        output = await talk.say("Forget about Ann")
+        await talk.end()
+
+    assert "nothing to forget. I will not keep it from this conversation either." in output.response_text
+    assert await objects(memory_of(in_memory, "s1", "alice")) == []
+
+
+async def test_without_a_store_it_says_that_nothing_is_kept() -> None:
+    done = await run_agent("What do you remember about me?", schema=Companion, stages=stages())
+
+    assert "I keep nothing in this conversation" in done.text
+
+
+@pytest.mark.promise("R-16")
+async def test_nobody_sees_the_memory_of_another(in_memory: Database) -> None:
+    await knowing(in_memory)
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime, "s2", "bob").say("What do you remember about me?")
+
+    assert output.response_text == "I remember nothing about you yet."

@@ -1,0 +1,281 @@
+"""The companion's turn: one list of stages for both layers, a crisis first, and nothing left over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdfast as hf
+from holdfast.companion.agent import answer, companion, inputs_of, talk
+from holdfast.companion.crisis.help import reply
+from holdfast.companion.pipeline import listening
+from holdfast.companion.state import Companion
+from holdfast.companion.values import STAGE_LABELS, AgentInput, AgentOutput, Channel
+from holdfast.core.errors import InvalidId, StoreUnavailable
+from holdfast.runtime.context import Context
+from holdfast.runtime.draft import Delta
+from holdfast.runtime.events import StageStarted, TextDelta
+from holdfast.runtime.outputs import Done
+from holdfast.runtime.stateless import run_agent
+from holdfast.testing.faults import FailingStore
+from holdfast.threads.database import Database
+from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, crisis_gate, stages, talker
+
+BRANCHES = {
+    "I had a hard day with my boss": "therapeutic_reply",
+    "Let's do box breathing": "guided_exercise",
+    "What do you remember about me?": "memory_control",
+    "How many people live in Norway?": "grounded_lookup",
+    f"I cannot go on {DANGER}": "crisis_response",
+}
+
+
+async def once(message: str, model: Any = None) -> Done[AgentOutput]:
+    """The turn of the layer that keeps nothing."""
+    return await run_agent(message, schema=Companion, stages=stages(), model=model, output=AgentOutput)
+
+
+@pytest.mark.promise("R-01")
+@pytest.mark.parametrize(("message", "branch"), BRANCHES.items())
+async def test_both_layers_run_the_same_stages_in_the_same_order(
+    db: Database, message: str, branch: str
+) -> None:
+    async with talker(db) as runtime:
+        kept = await runtime.run_turn("s1", message)
+    passing = await once(message)
+
+    assert kept.trace == passing.trace
+    assert [name for name in kept.trace if name in STAGE_LABELS] == [
+        "load_memory",
+        "crisis_gate",
+        "triage",
+        branch,
+        "finalize_turn",
+    ]
+
+
+@pytest.mark.promise("R-01")
+async def test_both_layers_give_the_same_answer_to_somebody_in_danger(db: Database) -> None:
+    async with talker(db) as runtime:
+        kept = await runtime.run_turn("s1", DANGER)
+    passing = await once(DANGER)
+
+    assert kept.text == passing.text == SAFE
+    assert kept.output.crisis == passing.output.crisis
+
+
+@pytest.mark.promise("R-02", "A-10")
+async def test_every_turn_gives_a_response_an_assessment_and_diagnostics(db: Database) -> None:
+    async with talker(db) as runtime:
+        output = await Talk(runtime).say("I am worried about my exam")
+
+    assert output.response_text
+    assert output.crisis.level == 0
+    assert {"load_memory_ms", "retrieval_path", "turn_total_ms", "triage_path"} <= output.diagnostics.keys()
+    assert output.diagnostics["retrieval_path"] == "token_recall"
+
+
+async def test_listeners_are_told_the_branch_by_a_name_that_has_a_label(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        told = await Talk(runtime).heard("Let's do box breathing")
+    named = [event.name for event in told if isinstance(event, StageStarted)]
+
+    assert STAGE_LABELS["guided_exercise"] == "Guiding the exercise"
+    assert [name for name in named if name in STAGE_LABELS] == [
+        "load_memory",
+        "crisis_gate",
+        "triage",
+        "guided_exercise",
+        "finalize_turn",
+    ]
+
+
+@pytest.mark.parametrize("message", BRANCHES)
+async def test_listeners_hear_the_words_of_every_branch(in_memory: Database, message: str) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        told = await talk.heard(message)
+        (last,) = await (await talk.state()).history.tail(1)
+
+    assert "".join(event.text for event in told if isinstance(event, TextDelta)).strip() == last.text
+
+
+async def test_the_memory_is_loaded_while_the_gate_is_at_work(in_memory: Database) -> None:
+    loaded = asyncio.Event()
+
+    async def load_memory(state: Companion, ctx: Context) -> Delta:
+        loaded.set()
+        return {}
+
+    async def crisis_gate(state: Companion, ctx: Context) -> Delta:
+        await asyncio.wait_for(loaded.wait(), timeout=5)
+        return {}
+
+    done = await run_agent(
+        "Hi", schema=Companion, stages=[listening(load_memory, crisis_gate)], output=AgentOutput
+    )
+
+    assert done.trace == ("listen", "load_memory", "crisis_gate")
+
+
+async def test_somebody_in_danger_is_answered_though_the_memory_cannot_be_read(in_memory: Database) -> None:
+    async def load_memory(state: Companion, ctx: Context) -> Delta:
+        raise StoreUnavailable(problem="it is away")
+
+    listen = [listening(load_memory, crisis_gate), *stages()[1:]]
+    async with hf.Runtime(in_memory, schema=Companion, stages=listen, output=AgentOutput) as runtime:
+        done = await runtime.run_turn("s1", DANGER)
+
+    assert done.text == SAFE
+    assert done.output.diagnostics["load_memory_problem"] == "store_unavailable"
+
+
+@pytest.mark.promise("R-22")
+@pytest.mark.parametrize("number", range(1, 9))
+async def test_somebody_in_danger_is_answered_whichever_call_of_the_store_fails(
+    db: Database, number: int
+) -> None:
+    failing = Database(FailingStore(db.store, fail_at=number)).scope(tenant=db.tenant)
+    runtime = companion(failing, finalize_active_sessions_on_close=False)
+    done = await runtime.run_turn("s1", "I am going to kill myself tonight")
+
+    assert done.output.response_type == "crisis" or done.termination == "error"
+    assert done.text == reply("level_3", "en")
+
+
+@pytest.mark.promise("R-06")
+async def test_nothing_of_one_turn_shows_in_the_next(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say(DANGER)
+        output = await talk.say("What do you remember about me?")
+
+    assert output.crisis.level == 0
+    assert (output.response_style, output.response_type) == ("memory_control", "therapeutic")
+    assert output.therapeutic_approach is None
+    assert not output.should_persist_memory
+
+
+@pytest.mark.promise("R-06")
+async def test_the_query_and_the_command_of_a_turn_are_gone_with_it(db: Database) -> None:
+    seen: list[Companion] = []
+
+    async def look(state: Companion, ctx: Context) -> None:
+        seen.append(state)
+
+    async with hf.Runtime(db, schema=Companion, stages=[look, *stages()], output=AgentOutput) as runtime:
+        for message in ("How many people live in Norway?", "What do you remember about me?", "Hello"):
+            await runtime.run_turn("s1", message)
+
+    assert [(state.grounded_lookup.query, state.memory_control.action) for state in seen] == [("", {})] * 3
+    assert {state.route for state in seen} == {""}
+
+
+@pytest.mark.promise("R-05")
+async def test_what_is_kept_is_merged_by_key_and_the_history_appended(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say("I am so nervous about my job", "I want to sleep better at night")
+        state = await talk.state()
+    history = await state.history.all()
+
+    assert [message.role for message in history] == ["user", "assistant"] * 2
+    assert len(state.transcript) == 4
+    assert state.session_progress.turn_count == 2
+    assert state.session_memory.active_concerns == ["anxiety", "work", "sleep"]
+    assert state.session_memory.current_goal == "sleep better at night"
+
+
+@pytest.mark.promise("A-03")
+async def test_the_style_is_stamped_on_every_reply_in_the_history(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say("I am so tired", "Let's do box breathing", UNCLEAR, DANGER)
+        history = await (await talk.state()).history.all()
+
+    assert [message.meta.get("response_style") for message in history if message.role == "assistant"] == [
+        "reflective",
+        "guided_exercise",
+        "safety_check",
+        "crisis_response",
+    ]
+
+
+@pytest.mark.promise("A-03")
+async def test_turns_are_counted_from_the_checkpoint_or_from_the_given_history(shared_url: str) -> None:
+    async with hf.open(shared_url) as db, talker(db) as runtime:
+        await Talk(runtime).say("one", "two")
+    async with hf.open(shared_url) as db, talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say("three")
+        kept = (await talk.state()).session_progress.turn_count
+    counted: list[int] = []
+
+    async def count(state: Companion, ctx: Context) -> None:
+        counted.append(state.session_progress.turn_count)
+
+    given = ({"role": "user", "content": "one"}, {"role": "assistant", "content": "Yes?"})
+    passing = AgentInput(message="two", user_id="alice", history=given)
+    await answer(passing, told=lambda event: None)
+    await run_agent(
+        inputs_of(passing),
+        schema=Companion,
+        stages=[*stages(), count],
+        state={"session_progress": {"turn_count": 1}},
+    )
+
+    assert kept == 3
+    assert counted == [2]
+
+
+@pytest.mark.promise("A-11")
+async def test_the_outside_sees_the_public_fields_and_no_others(in_memory: Database) -> None:
+    async with companion(in_memory) as runtime:
+        given = AgentInput(message="Hello", channel=Channel.WEB, user_id="alice", session_id="s1")
+        output = await talk(runtime, given)
+
+    assert [field.name for field in msgspec.structs.fields(output)] == [
+        "response_text",
+        "response_type",
+        "crisis",
+        "response_style",
+        "response_style_type",
+        "response_style_source",
+        "therapeutic_approach",
+        "should_persist_memory",
+        "diagnostics",
+    ]
+    assert type(output) is AgentOutput
+
+
+@pytest.mark.promise("A-11", "R-17")
+async def test_a_session_id_is_never_made_up(in_memory: Database) -> None:
+    async with companion(in_memory) as runtime:
+        with pytest.raises(InvalidId):
+            await talk(runtime, AgentInput(message="Hello", user_id="alice"))
+
+
+@pytest.mark.promise("A-03")
+async def test_without_a_session_id_a_user_id_is_required() -> None:
+    with pytest.raises(InvalidId):
+        await answer(AgentInput(message="Hello"))
+
+
+@pytest.mark.promise("A-04")
+async def test_what_a_caller_knows_reaches_the_prompt_of_a_turn_that_keeps_nothing() -> None:
+    model = Knowing("I see.")
+    entry = {
+        "type": "episodic",
+        "summary": "talked about loss",
+        "primary_themes": ["grief"],
+        "is_catch_up": True,
+    }
+    await answer(
+        AgentInput(message="Hello you", user_id="alice", working_memory=(entry, "[old] a plain line")), model
+    )
+
+    assert "Last session (grief): talked about loss." in model.requests[-1].instructions
+    assert "- [old] a plain line" in model.requests[-1].instructions

@@ -1,0 +1,239 @@
+"""Replies: composed prompts, rules always applied, nothing said that may not be, an answer in any case."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from holdfast.companion.finalizing import STYLE_TYPES
+from holdfast.companion.replies.careful import Careful, is_fit
+from holdfast.companion.replies.choosing import chosen
+from holdfast.companion.replies.composing import source
+from holdfast.companion.state import Companion
+from holdfast.companion.values import AgentOutput, Approach, Style
+from holdfast.core.errors import ModelFailed
+from holdfast.runtime.context import Context
+from holdfast.runtime.draft import Delta
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.events import TextDelta
+from holdfast.runtime.inputs import checked_inputs, user_item
+from holdfast.runtime.memory import Candidate, memory_of
+from holdfast.runtime.models import Reply, Request, Text
+from holdfast.runtime.pipeline import context_of, run_stages
+from holdfast.runtime.starting import Asked, Started, start
+from holdfast.runtime.turn import Turn
+from holdfast.testing.clock import Clock
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+from tests.companion.talking import Knowing, Talk, talker
+
+STYLES = [style for style in get_args(Style) if style]
+UNFIT = [
+    "You clearly have depression.",
+    "You might have ADHD.",
+    "What you describe sounds like an anxiety disorder.",
+    "This is classic PTSD.",
+    "You are clinically depressed.",
+    "I would diagnose this as burnout.",
+    "You should stop taking your medication.",
+    "I suggest you double your dose.",
+    "As a therapist, I see this a lot.",
+    "I am a real person.",
+    "Call 988 now.",
+    "You can reach them at +1 (800) 273-8255.",
+]
+FIT = [
+    "You say that you are depressed about your job.",
+    "Many people with depression tell of mornings like that.",
+    "It sounds heavy.",
+    "You have been stressed for a while.",
+    "Have you taken your medication as your doctor said?",
+    "I am not a therapist.",
+    "That was in 2019, about 1,500 days ago.",
+    "You are sad, and that makes sense.",
+]
+
+
+@pytest.mark.promise("A-09")
+def test_there_are_eleven_styles_and_eight_approaches_each_with_its_source() -> None:
+    approaches = get_args(Approach)
+
+    assert (len(STYLES), len(approaches)) == (11, 8)
+    assert all(source(f"styles/{style}") for style in STYLES)
+    assert all(source(f"approaches/{approach}") for approach in approaches)
+    assert STYLE_TYPES.keys() <= set(STYLES)
+
+
+@pytest.mark.parametrize("sentence", UNFIT)
+def test_what_may_not_be_said_is_known(sentence: str) -> None:
+    assert not is_fit(sentence)
+
+
+@pytest.mark.parametrize("sentence", FIT)
+def test_what_may_be_said_is_left_alone(sentence: str) -> None:
+    assert is_fit(sentence)
+
+
+async def parts_of(model: ScriptedModel, ending: str = "") -> tuple[list[str], str]:
+    """What a careful model streams, and its whole reply."""
+    parts = [part async for part in Careful(model, ending=ending).stream(Request(messages=[]))]
+    (reply,) = [part for part in parts if isinstance(part, Reply)]
+    return [part.text for part in parts if isinstance(part, Text)], reply.text
+
+
+async def test_an_unfit_sentence_is_never_heard_not_even_in_pieces() -> None:
+    model = ScriptedModel(["That is h", "ard. You have dep", "ression. What", " helps you?"])
+    heard, whole = await parts_of(model)
+
+    assert whole == "That is hard. What helps you?"
+    assert "".join(heard) == whole
+
+
+async def test_a_fit_reply_is_left_as_it_is() -> None:
+    text = "First line.\n\n- one\n- two\n\nAnd you? Dr. Who says so…"
+    heard, whole = await parts_of(ScriptedModel(text, pieces=9))
+
+    assert whole == "".join(heard) == text
+    assert len(heard) > 3
+
+
+async def test_a_reply_of_which_nothing_is_left_says_what_this_is() -> None:
+    _, whole = await parts_of(ScriptedModel("You have depression."))
+
+    assert "I am a program" in whole
+
+
+async def test_an_unfit_reply_reaches_neither_listeners_nor_history(in_memory: Database) -> None:
+    async with talker(in_memory, Knowing("I hear you. You have depression. What helps?")) as runtime:
+        talk = Talk(runtime)
+        told = await talk.heard("I cannot get up in the mornings")
+        (last,) = await (await talk.state()).history.tail(1)
+
+    assert last.text == "I hear you. What helps?"
+    assert "depression" not in "".join(event.text for event in told if isinstance(event, TextDelta))
+
+
+@pytest.mark.promise("A-05")
+async def test_rules_shape_every_reply_and_the_toggle_governs_only_what_is_recalled(db: Database) -> None:
+    memory, model = memory_of(db, "s1", "alice"), Knowing()
+    await memory.learn(
+        [
+            Candidate(kind="rule", subject="manner", object="Keep answers short.", plain=True),
+            Candidate(
+                subject="sister", predicate="IS_CALLED", object="Ann", quote="My sister is called Ann."
+            ),
+        ]
+    )
+    async with talker(db, model) as runtime:
+        talk = Talk(runtime)
+        await talk.say("I argued with my sister")
+        await memory.set_recall(on=False)
+        await talk.say("I argued with my sister again")
+    on, off = (request.instructions for request in model.requests)
+
+    assert "- Keep answers short." in on
+    assert "- Keep answers short." in off
+    assert "You may bring these up" in on
+    assert "Do not bring them up unless the user asks" in off
+
+
+@pytest.mark.promise("A-04")
+async def test_memory_is_structured_in_the_state_and_rendered_in_the_prompt(db: Database) -> None:
+    model = Knowing()
+    fact = Candidate(
+        category="relationship", predicate="WORRIES_ABOUT", object="work", quote="my boss is terrible"
+    )
+    await memory_of(db, "s1", "alice").learn([fact])
+    async with talker(db, model) as runtime:
+        await Talk(runtime).say("It is about work again today")
+
+    assert '[relationship] User WORRIES_ABOUT work — "my boss is terrible"' in model.requests[-1].instructions
+
+
+async def test_a_prompt_is_composed_of_who_it_is_rules_style_and_approach(in_memory: Database) -> None:
+    model = Knowing()
+    async with talker(in_memory, model) as runtime:
+        await Talk(runtime).say("My dog died yesterday and it hurts")
+    told = model.requests[-1].instructions
+
+    assert told.startswith(source("identity"))
+    assert source("rules") in told
+    assert source("styles/supportive") in told
+    assert source("approaches/grief_support") in told
+
+
+async def test_installed_skills_are_told_and_unknown_ones_named(in_memory: Database) -> None:
+    model = Knowing()
+    async with talker(in_memory, model, skills={"poems": "End with a line of a poem."}) as runtime:
+        given = {"message": "I like the sea a lot", "installed_skills": ["poems", "chess"]}
+        done = await runtime.run_turn("s1", given)
+
+    assert "End with a line of a poem." in model.requests[-1].instructions
+    assert done.output.diagnostics["unknown_skills"] == ["chess"]
+
+
+async def test_somebody_is_answered_though_the_model_fails(in_memory: Database) -> None:
+    model = Knowing(ModelFailed(model="m", problem="it is down"))
+    async with talker(in_memory, model) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("I am worried about my exam")
+        history = await (await talk.state()).history.all()
+
+    assert output.diagnostics["reply_path"] == "offline_after_model_failure"
+    assert "worry" in output.response_text
+    assert [message.role for message in history] == ["user", "assistant"]
+
+
+async def test_an_answer_that_was_given_is_not_asked_for_again_after_a_crash(db: Database) -> None:
+    model, clock = Knowing("Only once."), Clock()
+    await crashed(talker(db, model, clock=clock), "I like the sea a lot")
+    clock.advance(60_000)
+    again = talker(db, model, clock=clock)
+    done = await again.resume("s1")
+    history = await (await again.state("s1")).history.all()
+
+    assert done.text == "Only once."
+    assert len(model.requests) == 1
+    assert [message.text for message in history] == ["I like the sea a lot", "Only once."]
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+async def crashed(runtime: Runtime[Companion, AgentOutput], message: str) -> None:
+    """A turn whose process dies when its answer is there, and before it is finished."""
+
+    async def finalize_turn(state: Companion, ctx: Context) -> Delta:
+        raise Crash
+
+    settings = runtime._settings
+    inputs = checked_inputs(settings.schema, message)
+    asked = Asked(thread="s1", inputs=inputs, items=tuple(user_item(settings.schema, inputs)))
+    started = await start(runtime._db, asked, settings)
+    assert isinstance(started, Started)
+    turn = Turn(started.draft, started.journal, settings.patience, lambda event: None)
+    with pytest.raises(Crash):
+        await run_stages([*settings.stages[:-1], finalize_turn], context_of(turn, settings))
+
+
+@pytest.mark.parametrize(
+    ("message", "style", "approach"),
+    [
+        ("My grandmother died and I miss her", "supportive", "grief_support"),
+        ("I keep thinking the same thing in circles", "reflective", "act"),
+        ("What can I do about my anger?", "technique", "dbt_skills"),
+        ("Why do people panic?", "psychoeducation", "pfa"),
+        ("Part of me wants to quit and part of me doesn't", "reflective", "motivational_interviewing"),
+        ("My husband and I had a fight about nothing", "reflective", "interpersonal_therapy"),
+        ("Thanks, I have to go, talk tomorrow", "closing", "none"),
+        ("dunno", "clarifying", "none"),
+    ],
+)
+def test_style_and_approach_follow_from_what_is_said(message: str, style: str, approach: str) -> None:
+    assert (chosen(message).style, chosen(message).approach) == (style, approach)
+
+
+def test_a_message_without_a_topic_goes_on_with_the_last_one() -> None:
+    assert chosen("It was the same today as always", ["My dog died"]).approach == "grief_support"

@@ -1,0 +1,333 @@
+"""Manifests: a session goes out as one document and comes in again as it was, and nothing else is left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.core.errors import InvalidArgument, ThreadNotFound, TurnBusy, VersionConflict
+from holdfast.core.manifest import CORE_MEMORY, Manifest, manifest_from, read, written
+from holdfast.server.manifests import exported, imported
+from holdfast.server.settings import ServerSettings
+from holdfast.testing import ScriptedModel
+from tests.server.conftest import Users, in_memory, served
+
+INTERPRETER = {
+    "sandbox_id": "box-7",
+    "workspace_path": "/workspace/code",
+    "repository_url": "https://example.org/code.git",
+    "repository_ref": "main",
+    "context_paths": ["docs", "src"],
+    "volume_name": "acme",
+    "volume_subpath": "alice",
+}
+PARTS = ("history", "core_memory", "document_paths", "interpreter_state", "fields", "logs")
+
+
+async def filled(db: hf.Database, id: str = "t", owner: str | None = "alice") -> hf.Thread:
+    """A session with something in every part, tool calls and a guest's bytes too."""
+    thread = await db.create(id, owner=owner)
+    await thread.append(
+        items=[
+            hf.user("Where am I?", id="m-1"),
+            hf.call("c-1", "look", {"at": "map"}, run="r-1"),
+            hf.result("c-1", {"town": "Æbeltoft"}, run="r-1"),
+            hf.assistant("In Æbeltoft."),
+            hf.Item(log="notes", role="system", body=b"\x00\xff", codec="raw", format="guest"),
+        ],
+        patches=[
+            hf.set(["core_memory"], {"human": "Likes maps.", "goals": "See the sea."}),
+            hf.set(["document_paths"], ["a.md", "b.md"]),
+            hf.set(["interpreter_state"], INTERPRETER),
+            hf.set(["sandbox_buffers"], {"out": "half a line"}),
+            hf.set(["mood"], "calm"),
+            hf.set(["$thread"], {"title": "A walk", "labels": ["trip"]}),
+        ],
+    )
+    return thread
+
+
+def without(manifest: Manifest, *parts: str) -> Manifest:
+    """The same manifest without some parts."""
+    document = msgspec.to_builtins(manifest)
+    for part in parts:
+        del document["state"][part]
+    return manifest_from(document)
+
+
+async def put(db: hf.Database, manifest: Manifest, id: str = "t", **options: Any) -> None:
+    await imported(db, id, manifest, now=1, owner="alice", **options)
+
+
+# Round trips.
+
+
+@pytest.mark.promise("F-02")
+async def test_export_import_export_gives_the_same_bytes(db: hf.Database) -> None:
+    await filled(db)
+    first = written(await exported(db, "t"))
+    await put(db, read(first))
+    second = written(await exported(db, "t"))
+
+    assert second == first
+
+
+@pytest.mark.promise("F-02")
+async def test_a_manifest_taken_to_an_empty_store_gives_the_same_bytes(db: hf.Database) -> None:
+    await filled(db)
+    first = written(await exported(db, "t"))
+    async with hf.open("memory://") as other:
+        await put(other, read(first))
+        second = written(await exported(other, "t"))
+        head = await other.thread("t").head()
+
+    assert second == first
+    assert (head.title, head.owner) == ("A walk", "alice")
+
+
+@pytest.mark.promise("F-02")
+async def test_a_manifest_says_its_format_and_holds_every_part() -> None:
+    async with hf.open("memory://") as db:
+        await filled(db)
+        document = json.loads(written(await exported(db, "t")))
+
+    assert (document["format"], document["version"], document["session"]) == ("holdfast.session", 1, "t")
+    assert set(document["state"]) == set(PARTS)
+    assert document["state"]["interpreter_state"] == INTERPRETER
+    assert document["state"]["document_paths"] == ["a.md", "b.md"]
+    assert [entry["role"] for entry in document["state"]["history"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+
+
+async def test_core_memory_goes_out_with_its_defaults() -> None:
+    async with hf.open("memory://") as db:
+        await filled(db)
+        await db.create("new")
+        full, new = await exported(db, "t"), await exported(db, "new")
+
+    assert full.state.core_memory == {**CORE_MEMORY, "human": "Likes maps.", "goals": "See the sea."}
+    assert new.state.core_memory == CORE_MEMORY
+
+
+# Replacing.
+
+
+@pytest.mark.promise("F-03")
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("how", ["missing", "null", "empty"])
+async def test_a_part_that_is_not_there_is_reset_and_the_others_stay(part: str, how: str) -> None:
+    async with hf.open("memory://") as db:
+        await filled(db)
+        before = msgspec.to_builtins(await exported(db, "t"))
+        document = json.loads(json.dumps(before))
+        if how == "missing":
+            del document["state"][part]
+        else:
+            document["state"][part] = None if how == "null" else type(before["state"][part])()
+        await put(db, manifest_from(document))
+        after = msgspec.to_builtins(await exported(db, "t"))
+        await db.create("new")
+        reset = msgspec.to_builtins(await exported(db, "new"))
+
+    assert after["state"][part] == reset["state"][part] != before["state"][part]
+    assert {name: after["state"][name] for name in PARTS if name != part} == {
+        name: before["state"][name] for name in PARTS if name != part
+    }
+
+
+@pytest.mark.promise("F-03")
+async def test_an_empty_manifest_leaves_nothing_of_the_earlier_session(db: hf.Database) -> None:
+    thread = await filled(db)
+    await put(db, manifest_from({"format": "holdfast.session", "version": 1, "session": "t"}))
+    head = await thread.head()
+
+    assert head.state == {}
+    assert (len(await thread.items()), len(await thread.items(log="notes"))) == (0, 0)
+    assert (head.title, head.counters.open) == (None, {})
+
+
+@pytest.mark.promise("F-03")
+async def test_the_buffers_of_a_sandbox_never_survive_an_import() -> None:
+    async with hf.open("memory://") as db:
+        thread = await filled(db)
+        await put(db, await exported(db, "t"))
+        state = await thread.state()
+
+    assert "sandbox_buffers" not in state
+
+
+@pytest.mark.promise("F-03")
+async def test_core_memory_is_the_defaults_plus_the_keys_that_come_in() -> None:
+    defaults = {"persona": "Kind.", "human": ""}
+    async with hf.open("memory://") as db:
+        await filled(db)
+        manifest = without(await exported(db, "t"), "core_memory")
+        document = msgspec.to_builtins(manifest)
+        document["state"]["core_memory"] = {"goals": "Sleep."}
+        await put(db, manifest_from(document), defaults=defaults)
+        after = await exported(db, "t", defaults)
+
+    assert after.state.core_memory == {"persona": "Kind.", "human": "", "goals": "Sleep."}
+
+
+@pytest.mark.promise("F-03")
+async def test_open_calls_of_the_earlier_session_are_not_waited_for() -> None:
+    async with hf.open("memory://") as db:
+        thread = await db.create("t", owner="alice")
+        await thread.append(items=[hf.user("Go."), hf.call("c-9", "walk", {})])
+        await filled(db, "other")
+        await put(db, await exported(db, "other"))
+        head = await thread.head()
+
+    assert head.counters.open == {}
+    assert head.length() == 4
+
+
+async def test_an_import_is_one_change_that_can_be_taken_back() -> None:
+    async with hf.open("memory://") as db, hf.Runtime(db) as runtime:
+        thread = await filled(db)
+        before = (await thread.head()).version
+        await put(db, manifest_from({"format": "holdfast.session", "version": 1, "session": "t"}))
+        after = (await thread.head()).version
+        await runtime.rewind("t", to=before)
+        texts = [item.role for item in await thread.items()]
+        verdict = await thread.verify()
+
+    assert after == before + 1
+    assert texts == ["user", "assistant", "tool", "assistant"]
+    assert verdict.ok
+
+
+async def test_a_session_at_another_version_is_left_alone() -> None:
+    async with hf.open("memory://") as db:
+        thread = await filled(db)
+        manifest = await exported(db, "t")
+        with pytest.raises(VersionConflict):
+            await put(db, manifest, expect=hf.Exact(7))
+        version = (await thread.head()).version
+
+    assert version == 1
+
+
+async def test_a_turn_goes_on_from_what_was_imported(db: hf.Database) -> None:
+    model = ScriptedModel("One.", lambda request: [f"{len(request.messages)} messages"])
+    async with served(db, model=model) as users:
+        alice = users("alice")
+        await alice.run_turn("t", "Forget me.")
+        await filled(db, "other")
+        manifest = await users("alice").export_manifest("other")
+        await alice.import_manifest("t", manifest)
+        turn = await alice.run_turn("t", "And now?")
+        state = await alice.sessions_state()
+
+    assert turn.text == "5 messages"
+    assert [(each.id, each.turns) for each in state.active] == [("t", 1)]
+
+
+async def test_a_session_with_a_turn_at_work_is_left_alone() -> None:
+    begun, hold = asyncio.Event(), asyncio.Event()
+
+    def line(request: object) -> list[str | asyncio.Event]:
+        begun.set()
+        return [hold, "late"]
+
+    async with in_memory(model=ScriptedModel(line)) as users:
+        turn = asyncio.create_task(users().run_turn("t", "hi"))
+        await begun.wait()
+        with pytest.raises(TurnBusy):
+            await users().import_manifest("t", _empty("t"))
+        hold.set()
+        done = await turn
+        await users().import_manifest("t", _empty("t"), expect=done.version)
+        items = (await users().items("t")).items
+
+    assert items == []
+
+
+def _empty(session: str) -> bytes:
+    return json.dumps({"format": "holdfast.session", "version": 1, "session": session}).encode()
+
+
+# Documents that cannot be used.
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": "other"}, "no manifest"),
+        ({"version": 2}, "version 2"),
+        ({"version": "1"}, "int"),
+        ({"session": ""}, "session"),
+        ({"histroy": []}, "histroy"),
+        ({"state": {"histroy": []}}, "histroy"),
+        ({"state": {"history": [{"role": "user"}]}}, "body"),
+        ({"state": {"fields": {"$run": {}}}}, r"\$run"),
+        ({"state": {"fields": {"core_memory": {}}}}, "core_memory"),
+        ({"state": {"logs": {"history": []}}}, "history"),
+        ({"state": {"document_paths": [1]}}, "document_paths"),
+        ({"state": {"interpreter_state": {"sandbox_id": 7}}}, "sandbox_id"),
+        ({"about": {"schema": "new"}}, "schema"),
+    ],
+)
+def test_a_document_that_is_no_manifest_is_refused(change: dict[str, Any], words: str) -> None:
+    document = {"format": "holdfast.session", "version": 1, "session": "t", **change}
+
+    with pytest.raises(hf.HoldfastError, match=words):
+        manifest_from(document)
+
+
+def test_bytes_that_are_no_document_are_refused() -> None:
+    with pytest.raises(InvalidArgument):
+        read(b"\xff{")
+
+
+# Over HTTP.
+
+
+@pytest.mark.promise("F-02", "F-11")
+async def test_a_session_goes_out_and_in_over_http(users: Users, alice: AsyncClient, db: hf.Database) -> None:
+    await filled(db)
+    first = await alice.export_manifest("t")
+    done = await alice.import_manifest("t", first, key="k")
+    again = await alice.import_manifest("t", first, key="k")
+    second = await alice.export_manifest("t")
+
+    assert second == first
+    assert done.version == again.version == 2
+
+
+async def test_a_session_that_is_not_there_is_made_and_is_the_callers(users: Users) -> None:
+    await users("alice").import_manifest("new", _empty("old"))
+    owner = (await users("alice").thread("new")).owner
+    with pytest.raises(ThreadNotFound):
+        await users("bob").export_manifest("new")
+
+    assert owner == "alice"
+
+
+@pytest.mark.promise("F-04")
+async def test_a_server_with_a_volume_keeps_what_it_exports(tmp_path: Path) -> None:
+    settings = ServerSettings(volume=str(tmp_path))
+    async with in_memory(settings=settings) as users:
+        await users("Alice").run_turn("t/1", "hi")
+        told = await users("Alice").export_manifest("t/1")
+    where = f"{users.tenant}/meta/workspaces/default/users/=41lice/react-session-t=2f1.json"
+
+    assert files_of(tmp_path) == {where: told}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All files of a folder by their paths."""
+    found = (file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): file.read_bytes() for file in found}

@@ -1,0 +1,229 @@
+"""Several processes on one store behind one address: none has a thread to itself, and any may be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.client.values import Told
+from holdfast.core.errors import ModeRefused
+from holdfast.runtime.ending import request_end
+from holdfast.server.settings import ServerSettings
+from tests.server.conftest import served
+from tests.server.talking import WORDS
+from tests.server.test_serving import command, free_port
+from tests.server.test_streams import HEADERS, asking, durable, process, up
+from tests.support.proxy import Proxy
+from tests.support.shared_postgres import PostgresDatabase
+from tests.support.stores import shared_url
+
+__all__ = ["shared_url"]
+pytestmark = pytest.mark.slow
+
+
+async def until(true: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(seconds):
+        while not await true():  # noqa: ASYNC110  # it is so in another process, which tells nobody here
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.promise("B-09", "R-24")
+async def test_a_stream_goes_on_by_itself_when_its_process_is_killed(shared_url: str) -> None:
+    with process(shared_url, 0.1) as (first, one), process(shared_url, 0.01) as (_, other):
+        await asyncio.gather(up(one), up(other))
+        told: list[Told] = []
+        async with Proxy([one, other]) as proxy, asking(proxy.url) as alice:
+            async for event in alice.stream_turn("t", "hi"):
+                told.append(event)
+                if event.type == "text" and first.poll() is None:
+                    first.kill()
+                    first.wait()
+            messages = (await alice.items("t")).items
+            verdict = await alice.verify("t")
+
+    ids = [id for id, _ in durable(told)]
+    assert proxy.taken[0] == one
+    assert proxy.taken[-1] == other
+    assert len(set(ids)) == len(ids)
+    assert ids == sorted(ids, key=lambda id: [int(part) for part in str(id).split(".")])
+    assert durable(told)[-1][1] == "run_finished"
+    assert [event.data["message"]["content"] for event in told if event.type == "message"] == [
+        "hi",
+        "".join(WORDS),
+    ]
+    assert [item.role for item in messages] == ["user", "assistant"]
+    assert verdict.ok
+
+
+@pytest.mark.postgres
+@pytest.mark.promise("B-09")
+async def test_a_follower_hears_every_event_once_while_processes_come_and_go(
+    postgres_database: PostgresDatabase,
+) -> None:
+    url = postgres_database.url
+    with process(url, 0.0) as (first, one), process(url, 0.0) as (_, other):
+        await asyncio.gather(up(one), up(other))
+        heard: list[Told] = []
+        async with Proxy([one, other]) as proxy, asking(proxy.url) as follower, asking(other) as alice:
+            await alice.run_turn("t", "turn 0")
+            listening = asyncio.create_task(_hear(follower, heard, 4))
+            await alice.run_turn("t", "turn 1")
+            first.kill()
+            first.wait()
+            for number in (2, 3):
+                await alice.run_turn("t", f"turn {number}")
+            await asyncio.wait_for(listening, 20)
+
+    said = [event.data["message"]["content"] for event in heard if event.type == "message"]
+    assert [text for text in said if text.startswith("turn")] == [f"turn {number}" for number in range(4)]
+    assert len({event.id for event in heard}) == len(heard)
+
+
+async def _hear(client: AsyncClient, heard: list[Told], runs: int) -> None:
+    async for event in client.follow("t", after="0.0"):
+        heard.append(event)
+        if sum(each.type == "run_finished" for each in heard) == runs:
+            return
+
+
+@pytest.mark.postgres
+@pytest.mark.promise("R-24")
+async def test_turns_of_one_thread_stand_one_after_another_whatever_process_has_them(
+    postgres_database: PostgresDatabase,
+) -> None:
+    url = postgres_database.url
+    with process(url, 0.005) as (_, one), process(url, 0.005) as (_, other):
+        await asyncio.gather(up(one), up(other))
+        async with (
+            Proxy([one, other], in_turn=True) as proxy,
+            asking(one) as here,
+            asking(other) as there,
+        ):
+            both = [client.run_turn("t", f"{n}") for n, client in enumerate([here, there] * 3)]
+            done = await asyncio.gather(*both)
+            async with asking(proxy.url) as alice:
+                items = (await alice.items("t")).items
+                verdict = await alice.verify("t")
+
+    assert [turn.termination for turn in done] == ["natural"] * 6
+    assert [item.role for item in items] == ["user", "assistant"] * 6
+    assert sorted(item.body["content"] for item in items[::2]) == [f"{n}" for n in range(6)]
+    assert all(ask.run == reply.run for ask, reply in zip(items[::2], items[1::2], strict=True))
+    assert verdict.ok
+
+
+@pytest.mark.postgres
+@pytest.mark.promise("F-13", "R-24")
+async def test_what_a_killed_process_leaves_is_tended_by_another(postgres_database: PostgresDatabase) -> None:
+    url = postgres_database.url
+    with process(url, 5.0) as (first, one), process(url, 0.0) as (_, other):
+        await asyncio.gather(up(one), up(other))
+        async with asking(one) as alice:
+            stream = alice.stream_turn("left", "hi")
+            started = await anext(stream)
+            first.kill()
+            first.wait()
+            await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+        async with asking(other) as alice:
+            await alice.run_turn("ending", "hi")
+            async with hf.open(url) as db:
+                ended = await request_end(
+                    db.scope(tenant="default", user="alice"), "ending", by="test", now=10**13
+                )
+            run = str(started.data["run"])
+
+            async def closed() -> bool:
+                over = (await alice.run(run)).termination is not None
+                return over and not (await alice.jobs()).jobs
+
+            await until(closed)
+            left = await alice.run(run)
+            turn = await alice.run_turn("left", "again")
+
+    assert ended is not None
+    assert (left.status, left.termination) == ("done", "interrupted")
+    assert turn.termination == "natural"
+
+
+@pytest.mark.postgres
+async def test_a_worker_that_dies_is_replaced_and_the_others_go_on(
+    postgres_database: PostgresDatabase,
+) -> None:
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    with command("--db", postgres_database.url, "--port", str(port), "--workers", "2") as child:
+        await up(address)
+        workers = await _workers(child.pid, 2)
+        os.kill(workers[0], signal.SIGKILL)
+        for number in range(5):
+            async with AsyncClient(address, headers=HEADERS) as client:
+                await client.run_turn("t", f"{number}", key=f"{number}")
+        replaced = await _workers(child.pid, 2, without=workers[0])
+        async with AsyncClient(address, headers=HEADERS) as client:
+            turns = (await client.turns("t")).turns
+
+    assert workers[1] in replaced
+    assert [turn.user_message for turn in turns] == [f"{number}" for number in range(5)]
+
+
+async def _workers(parent: int, count: int, without: int = 0) -> list[int]:
+    """The processes that serve, once there are so many."""
+    found: list[int] = []
+
+    async def enough() -> bool:
+        found[:] = [pid for pid in _children(parent) if pid != without]
+        return len(found) == count
+
+    await until(enough)
+    return found
+
+
+def _children(parent: int) -> list[int]:
+    """The children of a process that serve; the one that keeps count of semaphores is none."""
+    pids = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
+    return [int(pid) for pid in pids if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+# Incognito.
+
+
+@pytest.mark.promise("R-15")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ServerSettings(url="postgresql://somewhere/agents"),
+        ServerSettings(url="sqlite:///agent.db", workers=2),
+    ],
+    ids=["several servers", "several workers"],
+)
+async def test_incognito_is_refused_where_another_process_may_get_the_next_request(
+    settings: ServerSettings,
+) -> None:
+    async with hf.open("memory://") as db, served(db, settings=settings) as users:
+        answer = await users.http.post(
+            "/api/v1/threads/t/turns", json={"message": "hi", "mode": "incognito"}, headers=users.headers()
+        )
+        known = (await users().threads()).threads
+
+    assert answer.status_code == 422
+    assert answer.json()["code"] == ModeRefused.code
+    assert "process" in answer.json()["detail"]
+    assert known == []
+
+
+@pytest.mark.promise("R-15")
+async def test_incognito_is_served_by_a_server_of_one_process() -> None:
+    async with hf.open("memory://") as db, served(db) as users:
+        answer = await users.http.post(
+            "/api/v1/threads/t/turns", json={"message": "hi", "mode": "incognito"}, headers=users.headers()
+        )
+
+    assert answer.status_code == 200

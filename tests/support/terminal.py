@@ -1,0 +1,103 @@
+"""A real terminal for tests: tmux draws it, types into it, and tells what stands on it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 40.0
+LOOK = 0.05
+
+
+class Terminal:
+    """One window of a terminal of a given size, in which one program runs."""
+
+    def __init__(self, directory: Path, *, width: int = 80, height: int = 24) -> None:
+        self._socket = directory / "tmux"
+        self._size = ("-x", str(width), "-y", str(height))
+        self._directory = directory
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Run a program; when it is over, the window stays and tells its exit code."""
+        given = [f"{name}={value}" for name, value in (environment or {}).items()]
+        line = shlex.join(["env", *given, *command])
+        # The shell ignores Ctrl-C, which is meant for the program alone.
+        script = f"trap : INT; {line}; echo \"[ended with $?]\"; trap '' INT; exec sleep 1000"
+        made = ["new-session", "-d", "-s", "t", *self._size, "-c", str(self._directory), script]
+        self._tmux("-f", os.devnull, *made)
+
+    def type(self, line: str) -> None:
+        """Type a line, and Enter."""
+        self.keys(line)
+        self._tmux("send-keys", "-t", "t", "Enter")
+
+    def keys(self, text: str) -> None:
+        """Type some letters."""
+        self._tmux("send-keys", "-t", "t", "-l", text)
+
+    def press(self, *names: str) -> None:
+        """Press keys by their names: C-c, C-d, Tab."""
+        self._tmux("send-keys", "-t", "t", *names)
+
+    def paste(self, text: str) -> None:
+        """Paste some text, as a terminal does that tells what is pasted from what is typed."""
+        self._tmux("set-buffer", text)
+        self._tmux("paste-buffer", "-p", "-t", "t")
+
+    def screen(self, *, colours: bool = False) -> str:
+        """What has been written, what has scrolled away too."""
+        extra = ["-e"] if colours else []
+        shown = self._tmux("capture-pane", "-t", "t", "-p", "-S", "-2000", *extra)
+        return "\n".join(line.rstrip() for line in shown.splitlines()).rstrip()
+
+    def wait_for(self, *texts: str, after: str = "") -> str:
+        """What stands on the screen once it holds all of these, behind the last of something."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            shown = self.screen()
+            part = shown.rpartition(after)[2] if after else shown
+            if all(text in part for text in texts):
+                return shown
+            time.sleep(LOOK)
+        raise AssertionError(f"{texts} did not come; there is:\n{self.screen()}")
+
+    def program(self) -> int:
+        """The process id of the program that runs in the window."""
+        pane = int(self._tmux("display-message", "-t", "t", "-p", "#{pane_pid}"))
+        children = Path(f"/proc/{pane}/task/{pane}/children").read_text(encoding="ascii").split()
+        return int(children[0])
+
+    def kill(self) -> None:
+        """End the program as a crash would."""
+        os.kill(self.program(), signal.SIGKILL)
+        self.wait_for("[ended with 137]")
+
+    def close(self) -> None:
+        """Close the window and the program with it."""
+        subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, check=False)
+
+    def _tmux(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-u", "-S", self._socket, *arguments], capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+
+@contextmanager
+def terminal(directory: Path, *, width: int = 80, height: int = 24) -> Iterator[Terminal]:
+    """A terminal of a size. Where there is no tmux it is installed, or the test fails and says why."""
+    if shutil.which("tmux") is None:
+        subprocess.run([ROOT / "tools" / "install-tmux"], check=True)
+    made = Terminal(directory, width=width, height=height)
+    try:
+        yield made
+    finally:
+        made.close()
