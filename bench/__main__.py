@@ -36,6 +36,7 @@ CLAIMS = (
     "memory",
     "imports",
     "langgraph",
+    "server",
 )
 
 

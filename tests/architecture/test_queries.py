@@ -80,6 +80,7 @@ ONLY_POSTGRES = {
         "claim",
     ],
     "a server is vacuumed, unless somebody keeps removed rows alive": ["moment", "holding", "vacuum"],
+    "several records in one trip, where a file has no trips": ["records_named"],
     "a lock that one writer alone does not need": ["check_record"],
     "pragmas tell the file's schema and health": [
         "has_schema",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
 from tests.architecture.source import ROOT
 from tests.browser.world import Studio, furnish, running
@@ -24,9 +24,10 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-PATIENCE = 8_000
+PATIENCE = 5_000
 """Milliseconds that a test waits for something to appear."""
 
+expect.set_options(timeout=PATIENCE)
 numbers = itertools.count()
 
 
@@ -105,7 +106,9 @@ class Visitor:
         self._opened.append(context)
         context.set_default_timeout(PATIENCE)
         who = json.dumps(json.dumps({"user": self.user, "only": not everybody}))
-        await context.add_init_script(f"localStorage.getItem('holdfast-who') ?? localStorage.setItem('holdfast-who', {who})")
+        await context.add_init_script(
+            f"localStorage.getItem('holdfast-who') ?? localStorage.setItem('holdfast-who', {who})"
+        )
         page = await context.new_page()
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -130,5 +133,3 @@ async def visitor(browser: Browser, studio: Studio, user: str) -> AsyncIterator[
     yield made
     await made.close()
     assert made.errors == []
-
-

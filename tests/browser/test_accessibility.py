@@ -1,4 +1,4 @@
-"""Every page, in both themes and on a phone: for those who cannot see it, use no mouse, or have little room."""
+"""Every page, in both themes and on a phone, for those who cannot see it or use no mouse."""
 
 from __future__ import annotations
 
@@ -110,8 +110,9 @@ async def test_the_checks_find_what_is_wrong(visitor: Visitor) -> None:
           const bad = document.createElement("p");
           bad.style.color = "#ccc";
           bad.textContent = "pale";
-          document.querySelector("main").append(bad, document.createElement("button"), document.createElement("h5"));
-          document.querySelector("h5") ?.append("deep");
+          const deep = document.createElement("h5");
+          deep.textContent = "deep";
+          document.querySelector("main").append(bad, document.createElement("button"), deep);
         }"""
     )
     problems = " ".join(await page.evaluate(CHECKS))

@@ -44,7 +44,7 @@ async def test_a_fact_is_put_right_and_the_change_taken_back(visitor: Visitor) -
     await knowing(visitor)
     page = await visitor.open("/studio/memory")
     await page.get_by_role("button", name="Correct: User likes custard tarts").click()
-    await page.get_by_label("User likes").fill("almond tarts")
+    await page.get_by_role("textbox", name="User likes").fill("almond tarts")
     await page.get_by_role("button", name="Put right").click()
     await expect(page.get_by_role("heading", name="User likes almond tarts")).to_be_visible()
     await page.get_by_role("button", name="Undo the last change").click()
@@ -152,7 +152,7 @@ async def test_a_file_that_has_not_changed_is_not_sent_again(studio: Studio) -> 
     assert (second.status_code, second.content) == (304, b"")
 
 
-def test_every_module_is_fetched_ahead() -> None:
+async def test_every_module_is_fetched_ahead() -> None:
     page = every_file()["index.html"].content.decode()
     modules = {path for path in every_file() if path.endswith(".js")}
 

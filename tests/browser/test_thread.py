@@ -30,13 +30,15 @@ async def talking(visitor: Visitor, *messages: str) -> tuple[Page, str]:
 
 async def test_an_answer_comes_word_by_word_and_stays(visitor: Visitor) -> None:
     page, _ = await talking(visitor, "Hello")
-    await say(page, "Speak slowly about nothing")
-    await expect(page.locator(".message.live")).to_contain_text("I heard:")
+    visitor.studio.go_on.clear()
+    await say(page, "Hold on to this")
+    await expect(page.locator(".message.live")).to_have_text("I heard: hold on ")
+    visitor.studio.go_on.set()
     await expect(page.locator(".message.live")).to_have_count(0)
     await page.reload()
 
-    await expect(page.get_by_text("I heard: speak slowly about nothing.")).to_have_count(1)
-    await expect(page.get_by_text("Speak slowly about nothing", exact=True)).to_have_count(1)
+    await expect(page.get_by_text("I heard: hold on to this.")).to_have_count(1)
+    await expect(page.get_by_text("Hold on to this", exact=True)).to_have_count(1)
 
 
 async def test_a_turn_can_be_stopped(visitor: Visitor) -> None:
@@ -56,14 +58,17 @@ async def test_a_cut_connection_is_taken_up_and_the_message_comes_whole_once(vis
     async with door_to(visitor.studio.address) as door, visitor.studio.client(visitor.user) as client:
         await client.run_turn(f"talk-{visitor.user}", "Hello")
         page = await visitor.open(f"{door.address}/studio/threads/talk-{visitor.user}")
-        await say(page, "Speak slowly about a long and quiet evening at the river")
-        await expect(page.locator(".message.live")).to_contain_text("evening")
+        visitor.studio.go_on.clear()
+        await say(page, "Hold on to the rope")
+        await expect(page.locator(".message.live")).to_have_text("I heard: hold on ")
         cut = await door.slam()
+        await expect(page.locator(".message.live")).to_have_count(0)
+        visitor.studio.go_on.set()
         await expect(page.get_by_text("I will keep it in this thread.")).to_have_count(2)
         said = await page.locator(".message .said").all_text_contents()
 
     assert cut > 0
-    assert [each.startswith("I heard: speak slowly") for each in said] == [False, False, False, True]
+    assert [each.startswith("I heard: hold on to the rope.") for each in said] == [False, False, False, True]
     assert len(said) == len(set(said))
 
 
@@ -73,7 +78,7 @@ async def test_what_is_said_elsewhere_appears(visitor: Visitor) -> None:
         await client.run_turn(thread, "From another window")
 
     await expect(page.get_by_text("From another window", exact=True)).to_be_visible()
-    await expect(page.get_by_text("version 5")).to_be_visible()
+    await expect(page.get_by_text("version 6", exact=True)).to_be_visible()
 
 
 async def test_a_tool_call_is_folded_with_its_result(visitor: Visitor) -> None:
@@ -102,7 +107,9 @@ async def test_a_call_that_waits_is_declined_in_place(visitor: Visitor) -> None:
     await expect(page.get_by_role("button", name="Decline")).to_have_count(0)
 
     items = await visitor.studio.db.thread(thread).items()
-    assert [item.body["output"] for item in items if item.kind == "result"] == ["A person declined this call."]
+    assert [item.body["output"] for item in items if item.kind == "result"] == [
+        "A person declined this call."
+    ]
 
 
 async def test_an_error_is_a_sentence_with_its_code_and_the_words_are_not_lost(visitor: Visitor) -> None:

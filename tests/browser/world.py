@@ -21,6 +21,7 @@ from tests.server.live import listening
 
 LONG = 400
 PAUSE = 0.03
+HELD_AT = 4
 PRICE = 3
 """What one token costs, in millionths of a dollar."""
 
@@ -38,9 +39,15 @@ async def pay(to: str, amount: int) -> str:
 
 
 class Guide:
-    """A model that does what its messages ask for: look up the weather, pay, count slowly, or answer."""
+    """A model that does what its messages ask for: look up the weather, pay, count for long, or answer.
+
+    Asked to hold on, it stops in the middle of its answer until ``go_on`` is set.
+    """
 
     name = "guide"
+
+    def __init__(self, go_on: asyncio.Event) -> None:
+        self._go_on = go_on
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """One reply, word by word."""
@@ -50,11 +57,15 @@ class Guide:
             yield Reply(calls=(_call("weather", {"city": "Lisbon"}, request),), usage=_usage(request, 9))
             return
         if last.role == "user" and "pay" in heard:
-            yield Reply(calls=(_call("pay", {"to": "Ann", "amount": 500}, request),), usage=_usage(request, 12))
+            yield Reply(
+                calls=(_call("pay", {"to": "Ann", "amount": 500}, request),), usage=_usage(request, 12)
+            )
             return
         words = [f"{number} " for number in range(LONG)] if "count" in heard else _answer(last.role, heard)
-        for word in words:
-            await asyncio.sleep(PAUSE if "count" in heard or "slowly" in heard else 0)
+        for index, word in enumerate(words):
+            await asyncio.sleep(PAUSE if "count" in heard else 0)
+            if "hold on" in heard and index == HELD_AT:
+                await self._go_on.wait()
             yield Text(word)
         yield Reply(text="".join(words), usage=_usage(request, len(words)))
 
@@ -85,8 +96,9 @@ def _answer(role: str, heard: str) -> list[str]:
 class Studio:
     """A running server, its database, and clients of its users."""
 
-    def __init__(self, address: str, url: str, db: hf.Database) -> None:
+    def __init__(self, address: str, url: str, db: hf.Database, go_on: asyncio.Event) -> None:
         self.address = address
+        self.go_on = go_on
         self.url = url
         self.db = db
 
@@ -100,14 +112,16 @@ async def running(file: Path) -> AsyncIterator[Studio]:
     """A server on a file, until the block ends."""
     url = f"sqlite:///{file}"
     async with hf.open(url) as db:
-        app = create_app(ServerSettings(url=url, sweep_seconds=3600), db=db, make_runtime=_runtime)
+        model = Guide(go_on := asyncio.Event())
+        settings = ServerSettings(url=url, sweep_seconds=3600)
+        app = create_app(settings, db=db, make_runtime=lambda scoped: _runtime(scoped, model))
         async with listening(app) as address:
-            yield Studio(address, url, db)
+            yield Studio(address, url, db, go_on)
 
 
-def _runtime(db: hf.Database) -> hf.Runtime[Any, Any]:
+def _runtime(db: hf.Database, model: Guide) -> hf.Runtime[Any, Any]:
     return hf.Runtime(
-        db, model=Guide(), tools=[weather, pay], pinned=True, finalize_active_sessions_on_close=False
+        db, model=model, tools=[weather, pay], pinned=True, finalize_active_sessions_on_close=False
     )
 
 
@@ -129,7 +143,9 @@ async def furnish(studio: Studio, user: str) -> None:
         await client.run_turn(garden, "The beans came up today.")
         await client.end_session(garden, feedback="positive")
     await remember(studio, user)
-    await db.jobs.enqueue(Job(id=f"digest-{user}", kind=f"send digest to {user}", body={}, limit=1, owner=user))
+    await db.jobs.enqueue(
+        Job(id=f"digest-{user}", kind=f"send digest to {user}", body={}, limit=1, owner=user)
+    )
     [claimed] = await db.jobs.claim([f"send digest to {user}"])
     await db.jobs.fail(claimed, "the mail server did not answer")
 

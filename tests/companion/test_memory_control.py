@@ -216,3 +216,13 @@ async def test_nobody_sees_the_memory_of_another(in_memory: Database) -> None:
         output = await Talk(runtime, "s2", "bob").say("What do you remember about me?")
 
     assert output.response_text == "I remember nothing about you yet."
+
+
+@pytest.mark.promise("B-11")
+async def test_a_correction_outlives_the_end_of_the_session_in_which_it_was_made(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Please remember that my sister is called Ann", "No, it's Anna, not Ann")
+        await talk.end()
+
+    assert await objects(memory_of(db, "s1", "alice")) == ["Anna"]

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from holdfast.companion.mirroring import mirrored
-from holdfast.companion.offline import OFFER, WHAT_I_AM, OfflineModel, offline_reply
+from holdfast.companion.offline import OFFER, WHAT_I_AM, WISHES, OfflineModel, offline_reply
 from holdfast.companion.replies.careful import is_fit
 from holdfast.core.errors import ModelFailed
 from holdfast.runtime.events import TextDelta
@@ -130,12 +130,19 @@ def test_it_calls_somebody_by_their_name_and_brings_up_the_last_session_if_it_ma
 def test_it_keeps_to_what_somebody_asked_of_its_answers() -> None:
     said = messages("I am nervous about tomorrow")
     plain = offline_reply(said)
-    short = offline_reply(said, "- Keep answers short.")
-    quiet = offline_reply(said, "- Ask fewer questions.")
+    short = offline_reply(said, f"{WISHES}\n- Keep answers short.")
+    quiet = offline_reply(said, f"{WISHES}\n- Ask fewer questions.")
 
     assert len(short) < len(plain)
     assert "?" in plain
     assert "?" not in quiet
+
+
+async def test_what_every_model_is_told_does_not_make_it_short(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say("I am so nervous about tomorrow")
+
+    assert output.response_text.startswith("It sounds as if worry has been close to you. You say that")
 
 
 async def test_a_companion_without_a_model_streams_its_answer(in_memory: Database) -> None:

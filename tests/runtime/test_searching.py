@@ -176,6 +176,35 @@ async def test_items_are_found_by_meaning_if_they_have_vectors(mine: Database) -
 
 
 @pytest.mark.promise("B-12")
+async def test_a_thread_narrows_what_is_found_by_meaning_too(mine: Database) -> None:
+    topics = Topics()
+    await (await mine.create("coast", owner="alice")).append(items=[hf.user("A storm at the harbour")])
+    await mine.commit([embedding(thread, "alice", "asked", ["history"]) for thread in ("trip", "coast")])
+    await embed_due(mine, topics)
+    page = await search_everything(
+        mine, Search(query="the sea", owner="alice", thread="coast"), embedder=topics
+    )
+
+    assert [hit.text for hit in page.hits] == ["A storm at the harbour"]
+
+
+@pytest.mark.promise("B-12")
+async def test_what_a_deleted_thread_meant_finds_nothing_in_one_that_took_its_id(mine: Database) -> None:
+    topics = Topics()
+    trip = mine.thread("trip")
+    await mine.commit([embedding("trip", "alice", "asked", ["history"])])
+    await embed_due(mine, topics)
+    before = now = (await trip.head()).created
+    while now == before:  # a clock may stand still for a moment
+        await trip.delete()
+        now = (await (await mine.create("trip", owner="alice")).head()).created
+    await trip.append(items=[hf.user("Nothing of that kind") for _ in range(3)])
+    search = Search(query="the sea", owner="alice", kinds=("items",))
+
+    assert (await search_everything(mine, search, embedder=topics)).hits == ()
+
+
+@pytest.mark.promise("B-12")
 async def test_when_embedding_fails_words_answer_and_the_page_says_so(mine: Database) -> None:
     topics = Topics()
     topics.down = True

@@ -24,6 +24,7 @@ class Attack:
 
     ask: Callable[[Victim], Ask]
     others: dict[str, set[int]]
+    owner: str = "alice"
     cursor: Literal["none", "taken"] = "none"
 
 
@@ -43,8 +44,8 @@ def put(path: str, json: Any = None, **params: str) -> Callable[[Victim], Ask]:
     return _sending("PUT", path, json, params)
 
 
-def delete(path: str) -> Callable[[Victim], Ask]:
-    return lambda victim: Ask(method="DELETE", path=path.format(v=victim))
+def delete(path: str, **params: str) -> Callable[[Victim], Ask]:
+    return _sending("DELETE", path, None, params)
 
 
 def _sending(method: str, path: str, json: Any, params: dict[str, str]) -> Callable[[Victim], Ask]:
@@ -70,6 +71,7 @@ def _imported(victim: Victim) -> Ask:
 
 
 THREAD = "/threads/{v.thread}"
+SPOKEN = "/sessions/{v.thread}/voice"
 OWNER = {"user": "{v.user}"}
 ATTACKS: dict[tuple[str, str], Attack] = {
     # Threads.
@@ -145,14 +147,49 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("POST", "/memory/undo"): Attack(ask=post("/memory/undo", {}, **OWNER), others=REFUSED),
     ("PUT", "/memory/recall"): Attack(ask=put("/memory/recall", {"on": False}, **OWNER), others=REFUSED),
     # The rest.
-    ("GET", "/search"): Attack(ask=get("/search", q=SECRET), others=APART),
+    ("GET", "/search"): Attack(ask=get("/search", q=SECRET), others=APART, cursor="taken"),
     ("POST", "/feedback"): Attack(
         ask=post("/feedback", {"thread": "{v.thread}", "label": "positive"}), others=HIDDEN
     ),
     ("GET", "/jobs"): Attack(ask=get("/jobs"), others=APART),
     ("POST", "/jobs/{job:str}/retry"): Attack(ask=post("/jobs/{v.job}/retry"), others=REFUSED),
-    ("GET", "/metrics"): Attack(ask=get("/metrics"), others=REFUSED),
+    ("GET", "/metrics"): Attack(ask=get("/metrics"), others=REFUSED, owner="the server's operator"),
+    # Calls.
+    ("POST", "/sessions/{id:str}/voice"): Attack(
+        ask=post(SPOKEN, {"said": "What did I say?"}), others={"eve": {200}, "bob": {404}}
+    ),
+    ("POST", "/sessions/{id:str}/voice/alive"): Attack(ask=post(f"{SPOKEN}/alive", {}), others=HIDDEN),
+    ("POST", "/sessions/{id:str}/voice/lost"): Attack(ask=post(f"{SPOKEN}/lost"), others=HIDDEN),
+    ("GET", "/sessions/{id:str}/status"): Attack(ask=get("/sessions/{v.thread}/status"), others=HIDDEN),
+    ("GET", "/person/export"): Attack(ask=get("/person/export", **OWNER), others=REFUSED),
+    # What only operators of a tenant do; alice is the one of hers.
+    ("POST", "/erasures"): Attack(ask=post("/erasures", {"thread": "{v.thread}-gone"}), others=REFUSED),
+    ("GET", "/receipts"): Attack(ask=get("/receipts"), others=REFUSED, cursor="taken"),
+    ("POST", "/receipts/settle"): Attack(ask=post("/receipts/settle"), others=REFUSED),
+    ("GET", "/holds"): Attack(ask=get("/holds"), others=REFUSED),
+    ("POST", "/holds"): Attack(
+        ask=post("/holds", {"thread": "{v.thread}-held", "reason": "a case"}), others=REFUSED
+    ),
+    ("DELETE", "/holds"): Attack(ask=delete("/holds", thread="{v.thread}-held"), others=REFUSED),
+    ("GET", "/retention"): Attack(ask=get("/retention"), others=REFUSED),
+    ("PUT", "/retention/{rule:str}"): Attack(ask=put("/retention/{v.rule}", {"days": 3650}), others=REFUSED),
+    ("DELETE", "/retention/{rule:str}"): Attack(ask=delete("/retention/{v.rule}"), others=REFUSED),
+    ("POST", "/retention/apply"): Attack(ask=post("/retention/apply", {"dry_run": True}), others=REFUSED),
+    ("GET", "/crises"): Attack(ask=get("/crises"), others=REFUSED, cursor="taken"),
+    ("GET", "/crises/export"): Attack(ask=get("/crises/export"), others=REFUSED),
+    ("POST", "/crises/extend"): Attack(
+        ask=post("/crises/extend", {"thread": "{v.thread}", "until": 1 << 52}), others=REFUSED
+    ),
+    ("POST", "/crises/purge"): Attack(ask=post("/crises/purge", {"dry_run": True}), others=REFUSED),
+    ("GET", "/audit"): Attack(ask=get("/audit"), others=REFUSED, cursor="taken"),
 }
+
+MAKES_A_THREAD = {
+    ("POST", "/threads/{id:str}/turns"),
+    ("POST", "/sessions/{id:str}/voice"),
+    ("POST", "/sessions/{id:str}/import"),
+}
+"""In another tenant these make a thread of the victim's id."""
 
 OPEN = {
     ("GET", "/health"): "it says that the process answers, and nothing else",

@@ -16,7 +16,7 @@ import pytest_asyncio
 from litestar.routes import HTTPRoute, WebSocketRoute
 
 from holdfast.server.app import API, create_app
-from tests.security.routes import ATTACKS, DESCRIPTIONS, OPEN, PAGES, SOCKETS
+from tests.security.routes import ATTACKS, DESCRIPTIONS, MAKES_A_THREAD, OPEN, PAGES, SOCKETS
 from tests.security.world import SECRET, Ask, Victim, World, world
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-10")]
@@ -96,7 +96,7 @@ async def test_every_list_with_a_cursor_is_in_the_suite() -> None:
 
 @every_route
 async def test_the_owner_is_served(server: World, victim: Victim, route: tuple[str, str]) -> None:
-    answer = await server.as_("alice", ATTACKS[route].ask(victim))
+    answer = await server.as_(ATTACKS[route].owner, ATTACKS[route].ask(victim))
 
     assert answer.status_code < 300, answer.text
 
@@ -128,7 +128,7 @@ async def test_what_is_anothers_looks_like_what_is_not_there(
     made_up = replace(victim, **names)
     hers = await server.as_("bob", ATTACKS[route].ask(victim))
     nobodys = await server.as_("bob", ATTACKS[route].ask(made_up))
-    if route == ("POST", "/threads/{id:str}/turns"):
+    if route in MAKES_A_THREAD:
         assert (
             nobodys.status_code == 200
         )  # a turn makes the thread that it names, so an id that is taken shows
@@ -314,6 +314,7 @@ OTHERWISE: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "/threads/{id:str}/changesets"): {"patches": [["set", ["mood"], "wild"]]},
     ("POST", "/threads/{id:str}/turns"): {"message": "Something else"},
     ("POST", "/turns"): {"message": "Something else"},
+    ("POST", "/sessions/{id:str}/voice"): {"said": "Something else"},
     ("POST", "/feedback"): {"label": "negative"},
 }
 """Other bodies, where the key commits with the change and only the body counts."""

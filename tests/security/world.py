@@ -14,7 +14,9 @@ import httpx
 import msgspec
 
 import holdfast as hf
+from holdfast.core.retaining import Rule
 from holdfast.core.values import Job
+from holdfast.runtime.crises import Crisis, row_of
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.values import Candidate
@@ -57,6 +59,7 @@ class Victim:
     waiting_run: str
     fact: str
     job: str
+    rule: str
     archive: bytes
     user: str
     number: int
@@ -146,6 +149,8 @@ class World:
         )
         await Memory(mine, user).learn([known])
         facts = (await Memory(mine, user).page()).facts
+        await self._db.scope(tenant=ACME).retention.add(Rule(name=f"rule-{number}", days=3650, label=SECRET))
+        await self._crisis(thread, number, user)
         await mine.jobs.enqueue(Job(id=f"job-{number}", kind="of a test", body=SECRET, limit=1))
         return Victim(
             thread=thread,
@@ -153,6 +158,7 @@ class World:
             waiting_run=waiting.json()["run"],
             fact=facts[0].id,
             job=f"job-{number}",
+            rule=f"rule-{number}",
             archive=archive,
             user=user,
             number=number,
@@ -164,6 +170,18 @@ class World:
         archive = await self._must("alice", Ask(method="POST", path=f"/sessions/{thread}/export"))
         await self._must("alice", Ask(method="DELETE", path=f"/sessions/{thread}"))
         return archive.content
+
+    async def _crisis(self, thread: str, number: int, user: str) -> None:
+        """A row of the crisis log about alice, and a hold on a thread of hers that nothing else needs."""
+        now = int(time.time() * 1000)
+        row = Crisis(
+            id=f"crisis-{number}", thread=thread, run=SECRET, time=now, keep_until=now + 10**9, level=2
+        )
+        operator = self._db.scope(tenant=ACME)
+        await operator.records.put(row_of(row, user))
+        await operator.create(f"{thread}-held", owner=user)
+        await operator.retention.hold(thread=f"{thread}-held", reason=SECRET)
+        await operator.create(f"{thread}-gone", owner=user)
 
     async def user(self, who: str) -> str:
         """The internal id of one of the three."""
@@ -211,7 +229,9 @@ async def world(url: str) -> AsyncIterator[World]:
         await revoke(directory, key.id)
         told = issuer.settings(tenants=frozenset({ACME, GLOBEX}))
         app = create_app(
-            ServerSettings(secret="s" * 64, requests=1_000_000, turns=1_000, sweep_seconds=3600),
+            ServerSettings(
+                secret="s" * 64, requests=1_000_000, failures=1_000_000, turns=1_000, sweep_seconds=3600
+            ),
             db=db,
             authenticate=authentication(AuthSettings(mode="oidc", issuer=told), directory),
             make_runtime=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter]),
@@ -225,16 +245,20 @@ async def world(url: str) -> AsyncIterator[World]:
                     tenant=ACME, workspace="default", user=await made.user("alice"), roles=("admin", "member")
                 )
             )
+            for thread in ("erased-1", "erased-2"):
+                await db.scope(tenant=ACME).create(thread)
+                await db.scope(tenant=ACME).erase(thread=thread)
             made.tokens |= await _keys(directory, await made.user("alice"))
             yield made
 
 
 async def _keys(directory: Directory, alice: str) -> dict[str, str]:
-    """API keys, by whose they are: two of alice's that reach less far than she, and one of all globex."""
+    """API keys, by whose they are: two of alice's that reach less far than she, and two of all globex."""
     told: dict[str, dict[str, Any]] = {
         "alice reading": {"tenant": ACME, "user": alice, "scopes": ("read", "admin")},
         "alice working": {"tenant": ACME, "user": alice, "scopes": ("read", "write")},
         "globex": {"tenant": GLOBEX, "scopes": ("read", "write", "admin")},
+        "the server's operator": {"tenant": GLOBEX, "scopes": ("read", "operator")},
     }
     return {who: (await new_key(directory, **about))[1] for who, about in told.items()}
 

@@ -11,6 +11,7 @@ import uvicorn
 from litestar import Litestar
 
 from holdfast.server.connections import Connection
+from holdfast.server.serving import KEEP_SECONDS
 
 
 @asynccontextmanager
@@ -18,7 +19,14 @@ async def listening(app: Litestar, http: type[Connection] = Connection) -> Async
     """Serve an application; the address it is at."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, http=http, log_config=None, lifespan="on", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(
+        app,
+        http=http,
+        log_config=None,
+        lifespan="on",
+        timeout_keep_alive=KEEP_SECONDS,
+        timeout_graceful_shutdown=2,
+    )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve([listener]))
     while not server.started:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40.0
@@ -20,15 +21,15 @@ LOOK = 0.05
 class Terminal:
     """One window of a terminal of a given size, in which one program runs."""
 
-    def __init__(self, directory: Path, *, width: int = 80, height: int = 24) -> None:
-        self._socket = directory / "tmux"
+    def __init__(self, directory: Path, sockets: str, *, width: int, height: int) -> None:
+        self._socket = Path(sockets) / "tmux"
         self._size = ("-x", str(width), "-y", str(height))
         self._directory = directory
 
     def start(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Run a program; when it is over, the window stays and tells its exit code."""
         given = [f"{name}={value}" for name, value in (environment or {}).items()]
-        line = shlex.join(["env", *given, *command])
+        line = shlex.join(["env", "-u", "COLUMNS", "-u", "LINES", *given, *command])
         # The shell ignores Ctrl-C, which is meant for the program alone.
         script = f"trap : INT; {line}; echo \"[ended with $?]\"; trap '' INT; exec sleep 1000"
         made = ["new-session", "-d", "-s", "t", *self._size, "-c", str(self._directory), script]
@@ -63,8 +64,8 @@ class Terminal:
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             shown = self.screen()
-            part = shown.rpartition(after)[2] if after else shown
-            if all(text in part for text in texts):
+            _, found, part = shown.rpartition(after) if after else ("", "all", shown)
+            if found and all(text in part for text in texts):
                 return shown
             time.sleep(LOOK)
         raise AssertionError(f"{texts} did not come; there is:\n{self.screen()}")
@@ -96,8 +97,9 @@ def terminal(directory: Path, *, width: int = 80, height: int = 24) -> Iterator[
     """A terminal of a size. Where there is no tmux it is installed, or the test fails and says why."""
     if shutil.which("tmux") is None:
         subprocess.run([ROOT / "tools" / "install-tmux"], check=True)
-    made = Terminal(directory, width=width, height=height)
-    try:
-        yield made
-    finally:
-        made.close()
+    with TemporaryDirectory() as sockets:  # the path of a socket has to be short
+        made = Terminal(directory, sockets, width=width, height=height)
+        try:
+            yield made
+        finally:
+            made.close()

@@ -11,6 +11,7 @@ import typer
 from holdfast.cli import crises, erasing, jobs, keeping, looking, manifests, remembering, serving, tending
 from holdfast.cli.chatting import chat
 from holdfast.cli.demo import demo
+from holdfast.cli.evaluating import evaluate
 from holdfast.cli.frame import Work, complain, consoles, framed
 from holdfast.cli.identities import keys, members, tenants, users, workspaces
 from holdfast.cli.searching import search
@@ -38,6 +39,7 @@ COMMANDS: tuple[Work, ...] = (
     erasing.retain,
     tending.migrate,
     tending.doctor,
+    evaluate,
 )
 GROUPS: dict[str, tuple[str, tuple[Work, ...]]] = {
     "memory": (

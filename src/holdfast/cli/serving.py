@@ -40,7 +40,7 @@ async def serve(
     json_logs: JsonLogs = False,
     check: Check = False,
 ) -> Answer:
-    """Serve the HTTP API until stopped with Ctrl-C.
+    """Serve the HTTP API and the Studio until stopped with Ctrl-C.
 
     On this machine alone, without credentials, unless AUTH_MODE says otherwise.
 
@@ -85,6 +85,7 @@ def banner(told: "ServerSettings", access: str) -> str:
     return "\n".join(
         [
             f"Holdfast serves http://{told.host}:{told.port}/api/v1",
+            f"  studio   http://{told.host}:{told.port}/studio",
             f"  store    {render.without_password(told.url)}",
             f"  access   {access}" + (": this machine alone, no credentials" if access == "dev" else ""),
             f"  model    {model}",

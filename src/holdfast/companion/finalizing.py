@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from holdfast.companion.memory import is_first
+import msgspec
+
+from holdfast.companion.memory import is_first, source_in
 from holdfast.companion.session import kept_up
 from holdfast.companion.state import Companion
 from holdfast.companion.values import Style
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
-from holdfast.runtime.memory import noticing
+from holdfast.runtime.memory import Candidate, stated
 from holdfast.runtime.messages import Message
 
 STYLE_TYPES: dict[Style, str] = {
@@ -24,13 +26,14 @@ STYLE_TYPES: dict[Style, str] = {
 UNNOTICED = ("crisis", "memory_control", "grounded_lookup")
 """Routes whose messages are not looked through for what may be remembered."""
 
-notice = noticing(by_model=False)
+MOST_HELD = 64
+"""What is stated again and again in a long session is held once, and no more than so much of it."""
 
 
 async def finalize_turn(state: Companion, ctx: Context) -> Delta:
     """Stamp the reply, count the turn, keep up the session's memory, and hold what was stated plainly."""
     if state.route not in UNNOTICED:
-        await notice(state, ctx)
+        await _notice(state, ctx)
     return {
         "history": [answer_of(state)],
         "response_type": "crisis" if state.route == "crisis" else "therapeutic",
@@ -45,6 +48,24 @@ def answer_of(state: Companion) -> Message:
     return Message(
         role="assistant", content=state.response_text, meta={"response_style": state.response_style}
     )
+
+
+async def _notice(state: Companion, ctx: Context) -> None:
+    """Hold what the message states plainly and is not held yet, with where it stands."""
+    held = ctx.session_memory_buffer
+    if held is None or not stated(state.message):
+        return
+    source = await source_in(ctx)
+    before = [msgspec.convert(entry, Candidate) for entry in held.held()]
+    there = {_said(candidate) for candidate in before}
+    for candidate in stated(state.message, source=source):
+        if _said(candidate) not in there and len(there) < MOST_HELD:
+            held.hold(msgspec.to_builtins(candidate))
+            there.add(_said(candidate))
+
+
+def _said(candidate: Candidate) -> tuple[str, str, str, str, bool]:
+    return (candidate.kind, candidate.subject, candidate.predicate, candidate.object, candidate.negated)
 
 
 def _session(state: Companion, ctx: Context) -> dict[str, Any]:

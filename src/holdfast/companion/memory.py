@@ -7,12 +7,22 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.companion.state import Companion
+from holdfast.core.values import HISTORY
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
 from holdfast.runtime.loop import Stage
-from holdfast.runtime.memory import EpisodicEntry, Memory, Retriever, SemanticEntry, memory_of
+from holdfast.runtime.memory import (
+    EpisodicEntry,
+    Memory,
+    Retriever,
+    SemanticEntry,
+    Source,
+    memory_of,
+    said_by_user,
+)
 
 Entry: TypeAlias = SemanticEntry | EpisodicEntry | str
+RECENT = 8
 
 
 def memory_in(ctx: Context) -> Memory | None:
@@ -24,6 +34,15 @@ def memory_in(ctx: Context) -> Memory | None:
 def is_first(ctx: Context) -> bool:
     """Whether an episode begins with this turn."""
     return ctx.turn.episode is not None and ctx.turn.episode.turns == 1
+
+
+async def source_in(ctx: Context) -> Source | None:
+    """Where the message of a turn stands; None if the turn keeps nothing."""
+    if ctx.turn.stored is None:
+        return None
+    items = await ctx.turn.stored.items(last=RECENT, log=HISTORY)
+    said = said_by_user([item for item in items if item.run == ctx.turn.id], ctx.turn.thread)
+    return said[-1].source if said else None
 
 
 def loading(known: Sequence[Any] = ()) -> Stage:

@@ -1,26 +1,23 @@
 """Memory by talk: seen, corrected, forgotten in two steps, undone. No model is asked."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.companion.commands import Command
-from holdfast.companion.memory import memory_in
+from holdfast.companion.memory import memory_in, source_in
 from holdfast.companion.state import Companion
 from holdfast.core.errors import InvalidArgument, RecordNotFound, RewindRefused
 from holdfast.core.text import stem, words
-from holdfast.core.values import HISTORY
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
-from holdfast.runtime.memory import Arc, Candidate, Fact, Memory, Rule, Source, Target, said_by_user, stated
+from holdfast.runtime.memory import Arc, Candidate, Fact, Memory, Rule, Source, Target, stated
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.refusing import refusals
 
 Known = Fact | Arc | Rule
 SHOWN = 12
 READ = 500
-RECENT = 8
 SECOND = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go"}
 NOT_KEPT = (
     "I keep nothing in this conversation: it is not stored, so there is nothing to look at, to change or to "
@@ -52,7 +49,7 @@ async def memory_control(state: Companion, ctx: Context) -> Delta:
         case "forget":
             return await _proposed(memory, command, state.message)
         case "correct":
-            return _said(await _corrected(memory, command, await _source(ctx), state.message))
+            return _said(await _corrected(memory, command, await source_in(ctx), state.message))
         case "remember":
             return _said(await _remembered(memory, command, ctx, state.message))
         case "undo":
@@ -159,7 +156,7 @@ def _replacing(known: Known, command: Command) -> str:
 
 
 async def _remembered(memory: Memory, command: Command, ctx: Context, message: str) -> str:
-    source = await _source(ctx)
+    source = await source_in(ctx)
     candidates = stated(_sentence(command.what), source=source) or [
         Candidate(object=command.what, quote=message[:QUOTE], confidence=1.0, plain=True, source=source)
     ]
@@ -223,15 +220,6 @@ def _sentence(text: str) -> str:
 
 def _counted(count: int) -> str:
     return "one thing" if count == 1 else f"{count} things"
-
-
-async def _source(ctx: Context) -> Source | None:
-    """Where the message of this turn stands."""
-    if ctx.turn.stored is None:
-        return None
-    items: Sequence[Any] = await ctx.turn.stored.items(last=RECENT, log=HISTORY)
-    said = said_by_user([item for item in items if item.run == ctx.turn.id], ctx.turn.thread)
-    return said[-1].source if said else None
 
 
 def _said(text: str) -> dict[str, Any]:

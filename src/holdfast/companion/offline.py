@@ -49,6 +49,7 @@ OFFER = "Would you like to try"
 CLOSING_WORDS = 12
 NAME = re.compile(r"Call the user (?P<name>[^\n.]{1,40})\.")
 LAST = re.compile(r"Last session \((?P<themes>[^)\n]{1,80})\)")
+WISHES = "How this user wants to be answered:"
 SHORT = re.compile(r"^- .*\b(?:short|brief|concise)\b", re.IGNORECASE | re.MULTILINE)
 FEWER = re.compile(r"^- Ask fewer questions", re.IGNORECASE | re.MULTILINE)
 OPEN = (
@@ -126,12 +127,13 @@ def _greeting(told: str) -> str:
 def _reflection(said: Sequence[str], replied: Sequence[str], told: str) -> str:
     """What was heard, given back, and one question, as far as the person wants any of it."""
     last, topics = said[-1], topics_in(said[-1])
+    wishes = told.partition(WISHES)[2].partition("\n\n")[0]
     parts = [topics[0].reflection if topics else "", mirrored(last) or HEARD[_chance(last) % len(HEARD)]]
     heard = [part for part in parts if part]
     question = _question(said, replied, topics)
-    if FEWER.search(told) and OFFER not in question:
+    if FEWER.search(wishes) and OFFER not in question:
         question = ""
-    return " ".join([*(heard[-1:] if SHORT.search(told) else heard), question]).strip()
+    return " ".join([*(heard[-1:] if SHORT.search(wishes) else heard), question]).strip()
 
 
 def _question(said: Sequence[str], replied: Sequence[str], topics: Sequence[Topic]) -> str:

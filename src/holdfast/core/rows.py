@@ -177,6 +177,12 @@ class AskRecord(Ask[Record | None], frozen=True):
     id: str
 
 
+class AskRecordsNamed(Ask[list[Record]], frozen=True):
+    """Those of some records that are there, each by its kind and id."""
+
+    names: tuple[tuple[str, str], ...]
+
+
 class AskJob(Ask[Job | None], frozen=True):
     """A job."""
 

@@ -22,6 +22,8 @@ from holdfast.server.connections import Connection
 from holdfast.server.guards import Danger, Start, every_danger, start_of
 from holdfast.server.settings import PREFIX, ServerSettings, as_variables, from_variables
 
+KEEP_SECONDS = 30
+"""How long an idle connection is kept. Clients must give theirs up first, or they send into its end."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -83,6 +85,7 @@ def config_of(settings: ServerSettings) -> uvicorn.Config:
         lifespan="on",
         server_header=False,
         proxy_headers=False,
+        timeout_keep_alive=KEEP_SECONDS,
         timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
         http=Connection,
     )

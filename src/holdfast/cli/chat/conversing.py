@@ -69,7 +69,9 @@ class Chat:
             try:
                 line = self._front.read()
             except KeyboardInterrupt:
-                if is_interrupted or not self._front.is_live:
+                if not self._front.is_live:
+                    raise
+                if is_interrupted:
                     return
                 is_interrupted = self._noted(AGAIN)
                 continue
@@ -87,8 +89,10 @@ class Chat:
         return True
 
     def _stopped(self) -> bool:
-        """End the turn that is at work; whoever is impatient leaves."""
+        """End the turn that is at work; where no person sits, the chat with it."""
         self._loop.run(self._talk.stop)
+        if not self._front.is_live:
+            raise KeyboardInterrupt
         return self._noted(STOPPED)
 
     def _answered(self, line: str) -> bool:
@@ -104,6 +108,8 @@ class Chat:
                 if told.leaves:
                     return False
                 told = self._asked_back(told)
+        except BrokenPipeError:  # nobody reads any more
+            raise
         except (HoldfastError, OSError) as error:
             self.tally.failed += not self._front.is_live  # a person has seen it
             self._front.complain(error)

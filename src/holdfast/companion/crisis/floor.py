@@ -65,18 +65,13 @@ def floor(message: str, before: Sequence[Message] = ()) -> Judged:
     """Judge a message by itself and by the turns before it."""
     known = lexicon()
     now = read(message, known)
+    answered = _answer(now, _asked(before, known))
+    if answered == Level.NONE and not now.has(*CORE, *OTHERS, "intent", "act"):
+        return _judged(now, Level.NONE, says_safe=True)
     earlier = [read(turn.text, known) for turn in before if turn.role == "user"][-TURNS:]
-    asked = _asked(before, known)
-    alone = level_of(now)
-    answered = _answer(now, asked)
-    if answered is not None:
-        alone = (
-            answered
-            if answered == Level.NONE and not now.has(*CORE, *OTHERS, "intent", "act")
-            else max(alone, answered)
-        )
-    level = max(alone, _in_context(now, earlier, alone)) if answered != Level.NONE else alone
-    return _judged(now, level, says_safe=level == Level.NONE and (answered == Level.NONE or now.has("safe")))
+    alone = max(level_of(now), answered or Level.NONE)
+    level = max(alone, _in_context(now, earlier, alone))
+    return _judged(now, level, says_safe=level == Level.NONE and now.has("safe"))
 
 
 def level_of(now: Reading) -> int:
@@ -98,7 +93,7 @@ def _of_self(kinds: set[str], aids: int, small: int, *, soon: bool) -> int:
         return Level.IMMINENT
     if kinds & CORE:
         return Level.IMMINENT if aids or soon else Level.RISK
-    if "selfharm" in kinds:
+    if kinds & {"selfharm", "concern"}:  # a concern only stays among them where the friend may be nobody else
         return Level.RISK
     points = aids + bool(kinds & {"distress", "topic"}) + (0.5 if soon else 0)
     if small >= MANY:
@@ -107,7 +102,11 @@ def _of_self(kinds: set[str], aids: int, small: int, *, soon: bool) -> int:
         return Level.IMMINENT
     if points >= 1.5 and aids:
         return Level.RISK
-    return Level.UNCLEAR if small >= MANY - 1 or kinds & {"distress", "topic", *AIDS} - {"farewell"} else Level.NONE
+    return (
+        Level.UNCLEAR
+        if small >= MANY - 1 or kinds & {"distress", "topic", *AIDS} - {"farewell"}
+        else Level.NONE
+    )
 
 
 def _of_others(kinds: set[str], *, soon: bool) -> int:
@@ -119,8 +118,9 @@ def _of_others(kinds: set[str], *, soon: bool) -> int:
 
 
 def _of_another(now: Reading) -> int:
-    strong = any(hit.other and hit.sign.weight >= Level.RISK for hit in now.hits)
-    return Level.RISK if strong and now.has("worry") else Level.NONE
+    if not any(hit.other and hit.sign.weight >= Level.RISK for hit in now.hits):
+        return Level.NONE
+    return Level.RISK if now.has("worry") else Level.UNCLEAR
 
 
 def _asked(before: Sequence[Message], known: Lexicon) -> frozenset[str]:
@@ -138,12 +138,19 @@ def _answer(now: Reading, asked: frozenset[str]) -> int | None:
     if now.has("safe"):
         return Level.NONE
     if now.has("no") and not (short and now.has("yes", "unsure")):
-        return Level.RISK if asked == {"asks_safe"} and short else Level.NONE
+        return _denial(asked, short=short)
     if short and now.has("unsure"):
         return Level.RISK if asked == {"asks_safe"} else Level.UNCLEAR
     if short and now.has("yes"):
         return Level.IMMINENT if "asks_plan" in asked else Level.RISK if "asks_risk" in asked else Level.NONE
     return None
+
+
+def _denial(asked: frozenset[str], *, short: bool) -> int:
+    """What a no means: to "are you safe?" it is no comfort, and to two questions at once it is unclear."""
+    if "asks_safe" not in asked or not short:
+        return Level.NONE
+    return Level.UNCLEAR if "asks_risk" in asked else Level.RISK
 
 
 def _in_context(now: Reading, earlier: Sequence[Reading], alone: int) -> int:
@@ -154,7 +161,7 @@ def _in_context(now: Reading, earlier: Sequence[Reading], alone: int) -> int:
     dark = sum(_points(turn) for turn in earlier)
     if now.has("might", "method", *AIDS, "soon") and highest >= Level.RISK:
         return Level.IMMINENT if now.has("might", "method", *AIDS) else Level.RISK
-    if now.has("might") and dark >= 1:
+    if dark >= 1 and now.has("might", "method", "means", "prepared"):
         return Level.RISK
     own = _points(now)
     if own and dark + own >= ACTS_FROM:

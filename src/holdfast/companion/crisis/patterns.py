@@ -15,10 +15,11 @@ from holdfast.companion.crisis.words import simple
 
 _AFTER = r' (?:[,"] )*'
 _GAPS = {
-    "..": r"(?:[^ .,]+ (?:[,\"] )*){0,3}?",
-    "...": r"(?:[^ .,]+ (?:[,\"] )*){0,7}?",
-    "//": r"(?:[^ ]+ ){0,14}?",
+    "..": r"((?:[^ .,]+ (?:[,\"] )*){0,3}?)",
+    "...": r"((?:[^ .,]+ (?:[,\"] )*){0,7}?)",
+    "//": r"((?:[^ ]+ ){0,14}?)",
 }
+_STRAY = re.compile(r"[()<>]")
 _PARTS = re.compile(r"\(([^()]*)\)(\?)?|<(\w+)>(\?)?|(\S+)")
 
 
@@ -36,7 +37,13 @@ class Pattern:
 
 
 def pattern(source: str, lists: Mapping[str, Sequence[str]]) -> Pattern:
-    """Compile a pattern."""
+    """Compile a pattern.
+
+    Raises:
+        ValueError: It cannot be read: a list or a bracket stands within another.
+    """
+    if _STRAY.search(_PARTS.sub(lambda part: part[5] or part[1] or "", source)):
+        raise ValueError(f"The pattern {source!r} cannot be read.")
     expression, needs = ["(?<= )"], []
     for group, optional, name, maybe, word in _PARTS.findall(source):
         if word in _GAPS:

@@ -17,7 +17,7 @@ _UNLIKE = str.maketrans("ıłøßđæœ’", "iłøßđæœ'")
 _SPELT = {"ł": "l", "ø": "o", "ß": "ss", "đ": "d", "æ": "ae", "œ": "oe"}
 _STRETCHED = re.compile(r"(\w)\1{2,}")
 _INSIDE = re.compile(r"(?<=\w)[!*.\-_]+(?=\w)")
-_EDGES = "-_~'’‘`´*#&/\\[]{}<>=+%^|"
+_EDGES = "¿¡-_~'’‘`´*#&/\\[]{}<>=+%^|"
 _SPACED = re.compile(r"(?<![^\s])(?:\w[ .\-_]){3,}\w(?![^\s])")
 _VOWELS = "aeiou"
 SHORTEST = 5

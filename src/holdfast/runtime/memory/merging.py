@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core.values import Item
 from holdfast.runtime.memory.slots import fact_id, is_same, is_same_rule, rule_id
-from holdfast.runtime.memory.values import Candidate, Fact, Rule
+from holdfast.runtime.memory.values import Candidate, Fact, Rule, Source
 
 What: TypeAlias = Literal["learned", "merged", "superseded", "archived"]
 MOST_RULES = 20
@@ -79,6 +79,8 @@ def _fact(id: str, candidate: Candidate, known: Fact | None, now: int) -> tuple[
             confidence=max(known.confidence, candidate.confidence),
         )
         return again, "merged"
+    if known is not None and _is_earlier(candidate.source, known.source):
+        return known, "merged"
     fact = Fact(
         id=id,
         category=candidate.category,
@@ -95,6 +97,11 @@ def _fact(id: str, candidate: Candidate, known: Fact | None, now: int) -> tuple[
         last_referenced=now,
     )
     return fact, "learned" if known is None else "superseded"
+
+
+def _is_earlier(said: Source | None, known: Source | None) -> bool:
+    """Whether something was said before what is known: it was put right since, and is not news."""
+    return said is not None and known is not None and said.time < known.time
 
 
 def _rule(id: str, candidate: Candidate, known: Rule | None, now: int) -> tuple[Rule, What]:

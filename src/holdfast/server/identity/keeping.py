@@ -2,12 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from holdfast.core.errors import Forbidden, InvalidArgument, RecordNotFound, RevisionConflict
-from holdfast.core.rows import AskRecordsAbout, ask
+from holdfast.core.rows import AskRecordsNamed, ask
 from holdfast.core.values import Drop, Put, Record, RecordQuery, Scope
 from holdfast.server.identity.entries import (
     DEFAULT_WORKSPACE,
@@ -33,6 +33,9 @@ SERVER: Final = "$server"
 ADMIN: Final = frozenset({"admin"})
 """The role, and the scope, of administrators."""
 
+Named: TypeAlias = tuple[str, str]
+"""The kind of an entry, and the id of its record."""
+
 PAGE = 200
 REMEMBERED = 10_000
 """For how many credentials it is remembered where they lead to."""
@@ -57,13 +60,13 @@ class Whereabouts:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Named, ...]] = OrderedDict()
 
-    def of(self, id: str) -> tuple[str, ...]:
-        """The names to look at for some credentials; none if they were not seen yet."""
+    def of(self, id: str) -> tuple[Named, ...]:
+        """What to look at for some credentials; none if they were not seen yet."""
         return self._known.get(id, ())
 
-    def note(self, id: str, names: tuple[str, ...]) -> None:
+    def note(self, id: str, names: tuple[Named, ...]) -> None:
         """Keep them for the next time."""
         self._known[id] = names
         self._known.move_to_end(id)
@@ -151,9 +154,9 @@ class Directory:
         looked = await self.look(*places(tenant, user, workspace))
         return admitted(looked, tenant=tenant, user=user, workspace=workspace, scopes=scopes)
 
-    async def look(self, *names: str) -> Looked:
-        """Every entry that has one of these names, in one question."""
-        found = await self.db.store.read(Scope(tenant=SERVER), ask(AskRecordsAbout(names)))
+    async def look(self, *names: Named) -> Looked:
+        """Those entries that are there of some kinds and names, in one question."""
+        found = await self.db.store.read(Scope(tenant=SERVER), ask(AskRecordsNamed(names)))
         return Looked({(record.kind, record.id): record for record in found})
 
     async def about(self, user: User) -> list[Entry]:
@@ -212,10 +215,12 @@ def _parents(entry: Entry) -> list[tuple[str, str]]:
             return [("membership", f"{entry.tenant}/{entry.workspace}/{entry.user}")]
 
 
-def places(tenant: str, user: str | None, workspace: str) -> tuple[str, ...]:
-    """The names under which all stands that somebody must be to be let in."""
-    of_user = () if user is None else (f"{tenant}/{user}", f"{tenant}/{workspace}/{user}")
-    return (tenant, f"{tenant}/{workspace}", *of_user)
+def places(tenant: str, user: str | None, workspace: str) -> tuple[Named, ...]:
+    """What must be there for somebody to be let in."""
+    of_tenant = ((Tenant.kind, tenant), (Workspace.kind, f"{tenant}/{workspace}"))
+    if user is None:
+        return of_tenant
+    return (*of_tenant, (User.kind, f"{tenant}/{user}"), (Membership.kind, f"{tenant}/{workspace}/{user}"))
 
 
 def admitted(

@@ -84,7 +84,7 @@ class KeyAuthentication:
         if not _is_public_part(public):
             raise Unauthenticated(problem="The API key is not known.")
         names = self._whereabouts.of(public)
-        looked = await self._directory.look(public, *names)
+        looked = await self._directory.look((Key.kind, public), *names)
         key = self._held(looked.get(Key, public), secret)
         if not names:
             names = places(key.tenant, key.user, key.workspace)

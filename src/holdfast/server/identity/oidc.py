@@ -67,7 +67,7 @@ class TokenAuthentication:
         workspace = headers.get(WORKSPACE_HEADER, DEFAULT_WORKSPACE)
         seen = f"{person.login}/{workspace}"
         names = self._whereabouts.of(seen)
-        looked = await self._directory.look(person.login, *names)
+        looked = await self._directory.look((Login.kind, person.login), *names)
         login = looked.get(Login, person.login) or await self._entered(person)
         wanted = places(login.tenant, login.user, workspace)
         if names != wanted:

@@ -150,7 +150,7 @@ function operation([verb, where, ...values]) {
 
 /** A line for a version that is looked at, with the way back. */
 export function lookingBack(at, newest, back) {
-  return make("div.row.apart.near.notice.warn", { role: "status" },
+  return make("div.row.apart.near.notice.warn.band", {},
     `You are looking at version ${at} of ${newest}.`, make("button.small", { type: "button", onclick: back }, "Back to now"));
 }
 

@@ -22,6 +22,7 @@ from holdfast.core.rows import (
     AskRecord,
     AskRecords,
     AskRecordsAbout,
+    AskRecordsNamed,
     AskRecordsOf,
     AskSizes,
     AskThread,
@@ -108,6 +109,11 @@ def _record(tenant: Tenant, scope: Scope, question: AskRecord) -> Record | None:
     data = tenant.records.get((question.kind, question.id))
     record = decode_record(data) if data is not None else None
     return record if record and scope.user in (None, record.owner) else None
+
+
+def _records_named(tenant: Tenant, scope: Scope, question: AskRecordsNamed) -> list[Record]:
+    found = [_record(tenant, scope, AskRecord(kind, id)) for kind, id in question.names]
+    return [record for record in found if record is not None]
 
 
 def _records(tenant: Tenant, scope: Scope, question: AskRecords) -> list[Record]:
@@ -225,6 +231,7 @@ _answers: dict[type, Callable[[Tenant, Scope, Any], Any]] = {
     AskKey: _key,
     AskThreads: _threads,
     AskRecord: _record,
+    AskRecordsNamed: _records_named,
     AskRecords: _records,
     AskRecordsOf: _records_of,
     AskRecordsAbout: _records_about,

@@ -25,6 +25,7 @@ from holdfast.core.rows import (
     AskRecord,
     AskRecords,
     AskRecordsAbout,
+    AskRecordsNamed,
     AskRecordsOf,
     AskSizes,
     AskThread,
@@ -233,6 +234,10 @@ def _counts(question: AskCounts) -> Values:
     return (query, question.owner, question.thread, question.log, Int8(question.most))
 
 
+def _records_named(question: AskRecordsNamed) -> Values:
+    return (Texts(kind for kind, _ in question.names), Texts(id for _, id in question.names))
+
+
 def _big(value: int | None) -> Int8 | None:
     return None if value is None else Int8(value)
 
@@ -249,6 +254,7 @@ _queries: dict[type, tuple[str, _Make, _Read]] = {
     AskNamed: ("named", _named, _many(_item_row)),
     AskKey: ("key", lambda question: (question.key, question.name), _one(lambda row: KeyRow(*row))),
     AskRecord: ("record", lambda question: (question.kind, question.id), _one(_record)),
+    AskRecordsNamed: ("records_named", _records_named, _many(_record)),
     AskJob: ("job", lambda question: (question.id,), _one(job_of)),
     AskRecords: ("records", _records, _many(_record)),
     AskRecordsOf: ("records_of", _records_of, _many(_record)),

@@ -40,6 +40,13 @@ FROM holdfast.key(%b::text, %b::text, %b::uuid, %b::text)
 SELECT kind, id, body, owner, tags, sort, revision
 FROM holdfast.record(%b::text, %b::text, %b::text, %b::text)
 
+-- name: records_named
+SELECT found.kind, found.id, found.body, found.owner, found.tags, found.sort, found.revision
+FROM (SELECT %b::text AS tenant, %b::text AS name) AS whose
+CROSS JOIN unnest(%b::text[], %b::text[]) AS wanted (kind, id)
+CROSS JOIN LATERAL holdfast.record(whose.tenant, whose.name, wanted.kind, wanted.id) AS found
+WHERE found.id IS NOT NULL
+
 -- name: records
 SELECT kind, id, body, owner, tags, sort, revision
 FROM holdfast.records(

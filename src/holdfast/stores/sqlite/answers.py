@@ -24,6 +24,7 @@ from holdfast.core.rows import (
     AskRecord,
     AskRecords,
     AskRecordsAbout,
+    AskRecordsNamed,
     AskRecordsOf,
     AskSizes,
     AskThread,
@@ -135,6 +136,10 @@ class Answers:
         rows = self._rows("record", kind=question.kind, id=question.id)
         return record_of(rows[0]) if rows else None
 
+    def _records_named(self, question: AskRecordsNamed) -> list[Record]:
+        found = [self._record(AskRecord(kind, id)) for kind, id in question.names]
+        return [record for record in found if record is not None]
+
     def _records(self, question: AskRecords) -> list[Record]:
         query = question.query
         if query.until == FIRST:
@@ -236,6 +241,7 @@ class Answers:
         AskNamed: _named,
         AskKey: _key,
         AskRecord: _record,
+        AskRecordsNamed: _records_named,
         AskRecords: _records,
         AskRecordsOf: _records_of,
         AskRecordsAbout: _records_about,

@@ -7,6 +7,7 @@ import { chip, every, problem } from "../parts.js";
 import { lasting } from "../words.js";
 
 const LOOK_AGAIN = 2000;
+const LOOKS = 5; // what is counted a minute is counted over so many looks
 const whole = (value) => Math.round(value).toLocaleString("en");
 
 export async function system({ place, signal, me }) {
@@ -24,7 +25,7 @@ export async function system({ place, signal, me }) {
   put(place, make("div.page", {}, make("h1", {}, "System"),
     make("section.stack", { "aria-label": "Health" }, make("h2", {}, "Health"), tiles),
     make("section.stack", { "aria-label": "Numbers" }, make("h2", {}, "The last two minutes of this process"), failed, numbers)));
-  let before = null;
+  let looks = [];
 
   async function look() {
     const [alive, ready] = await Promise.all([get("/health", undefined, signal), get("/ready", undefined, signal).catch((error) => ({ ok: false, problems: [error.code] }))]);
@@ -39,8 +40,8 @@ export async function system({ place, signal, me }) {
     showHealth(tiles, alive, ready, me, samples);
     if (samples === null) return;
     const now = { at: performance.now(), samples };
-    if (before !== null) measure(charts, before, now);
-    before = now;
+    if (looks.length) measure(charts, looks[0], now);
+    looks = [...looks, now].slice(-LOOKS);
   }
 
   await look();
@@ -54,7 +55,7 @@ function showHealth(tiles, alive, ready, me, samples) {
     ["Server", chip(alive.ok ? "answers" : "does not answer", alive.ok ? "good" : "bad")],
     ["Store", chip(ready.ok ? `${ready.store} is ready` : "not ready", ready.ok ? "good" : "bad")],
     ["Version", about?.labels.version ?? "–"],
-    ["Tenant", `${me.tenant}, ${me.workspace}`],
+    ["Tenant", me.workspace === "default" ? me.tenant : `${me.tenant}, ${me.workspace}`],
   ];
   const key = JSON.stringify([alive, ready, about?.labels]);
   if (tiles.dataset.key === key) return;

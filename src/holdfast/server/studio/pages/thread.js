@@ -7,6 +7,7 @@ import { icon } from "../icons.js";
 import { button, chip, empty, facts, link, problem, show, tabs, tell, threadAt, time } from "../parts.js";
 import { Talk } from "../talk.js";
 import { chainBadge, chainDetails, lookingBack, Timeline } from "../timeline.js";
+import { formatName } from "../transcript.js";
 import { cost, count, lasting } from "../words.js";
 
 export async function thread(context) {
@@ -64,6 +65,7 @@ class Page {
     }
     this.chooseLog();
     await this.talk.load();
+    if (this.talk.foreign) this.talk.close(`${formatName(this.talk.foreign)} writes this thread. Read it here, and go on there.`);
     this.timeline.grow(this.detail.version);
     this.showHead();
     this.fillPanel("timeline");
@@ -136,7 +138,7 @@ class Page {
   }
 
   async look(at) {
-    put(this.notice, at !== null && lookingBack(at, this.timeline.newest, () => this.timeline.moved(this.timeline.newest)));
+    put(this.talk.notice, at !== null && lookingBack(at, this.timeline.newest, () => this.timeline.moved(this.timeline.newest)));
     await this.talk.load(at).catch((error) => this.talk.say(error));
   }
 
@@ -160,7 +162,7 @@ class Page {
   }
 
   async reload() {
-    put(this.notice);
+    put(this.talk.notice);
     await this.talk.load();
     await this.refresh();
   }

@@ -1,0 +1,88 @@
+"""`python -m bench.serving`: a server with a model that answers at once, to be measured from outside."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import uvicorn
+
+from holdfast.core.errors import ModelFailed
+from holdfast.runtime.models import Part, Reply, Request, Text, Usage
+from holdfast.server.app import Application, create_app
+from holdfast.server.connections import Connection
+from holdfast.server.settings import from_variables
+
+T = TypeVar("T")
+ANSWER = ["Here is ", "what I ", "have to ", "say about ", "it. ", "No more."]
+
+
+class PromptModel:
+    """Says the same six pieces to everybody, at once."""
+
+    name = "prompt"
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """The pieces."""
+        for piece in ANSWER:
+            yield Text(piece)
+        yield Reply(text="".join(ANSWER), usage=Usage(calls=1, output_tokens=len(ANSWER)))
+
+    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+        """Nothing."""
+        raise ModelFailed(model=self.name, problem="it fills no forms")
+
+
+def app() -> Application:
+    """The application, as the environment says."""
+    return create_app(from_variables(os.environ), model=PromptModel())
+
+
+def main(program: str) -> None:
+    """Serve until ended, and tell the port first."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    if program == "granian":
+        listener.close()
+        _granian(port)
+        return
+    listener.listen(4096)
+    config = uvicorn.Config(
+        app,
+        factory=True,
+        http=Connection if program == "uvicorn" else "httptools",
+        log_level="error",
+        access_log=False,
+        lifespan="on",
+        loop="uvloop" if program == "uvicorn with uvloop" else "asyncio",
+        backlog=4096,
+        timeout_keep_alive=120,
+    )
+    uvicorn.Server(config).run([listener])
+
+
+def _granian(port: int) -> None:
+    """The other program, if it is installed."""
+    granian: Any = importlib.import_module("granian")
+    granian.Granian(
+        "bench.serving:app",
+        factory=True,
+        address="127.0.0.1",
+        port=port,
+        interface="asgi",
+        workers=1,
+        log_level="error",
+        backlog=4096,
+    ).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,1 @@
+"""Scripted conversations that the companion is held against, without a network."""

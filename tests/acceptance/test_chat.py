@@ -1,0 +1,323 @@
+"""The chat without a terminal: lines in, answers or JSON out. The same commands as for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli.app import run
+from holdfast.cli.chat import talk
+from holdfast.core.values import Record, RecordQuery
+from holdfast.runtime.ending import FEEDBACK
+from holdfast.runtime.episodes import ACTIVE_ROW, ROW, episode_of
+from holdfast.runtime.memory import memory_of
+from holdfast.threads.database import Database
+
+COMMAND = Path(sys.executable).with_name("holdfast")
+T = TypeVar("T")
+Said: TypeAlias = list[dict[str, Any]]
+Chat: TypeAlias = Callable[..., Said]
+ANN = "My sister is called Ann. I'm allergic to nuts."
+ALICE = ("--user-id", "alice", "--thread-id", "s1")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """The address of a database that is not there yet."""
+    return f"sqlite:///{tmp_path / 'chat.db'}"
+
+
+@pytest.fixture
+def chat(url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Chat:
+    """A chat of some lines, and the objects that it answers with, but for how it opened."""
+
+    def chatted(*arguments: str, lines: list[str], code: int = 0) -> Said:
+        given = "".join(f"{line}\n" for line in lines).encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
+        ended = run(["chat", url, "--json", *arguments])
+        out, err = capsys.readouterr()
+        assert ended == code, err
+        return [json.loads(line) for line in out.splitlines()]
+
+    return chatted
+
+
+def kinds(said: Said) -> list[str]:
+    return [each["type"] for each in said]
+
+
+def only(said: Said, kind: str) -> dict[str, Any]:
+    (found,) = [each for each in said if each["type"] == kind]
+    return found
+
+
+def looked(url: str, look: Callable[[Database], Awaitable[T]]) -> T:
+    """What is to be seen in a database."""
+
+    async def opened() -> T:
+        async with hf.open(url) as db:
+            return await look(db)
+
+    return asyncio.run(opened())
+
+
+def objects(url: str, thread: str, user: str | None = None) -> list[str]:
+    """What is known, of a user or of a thread."""
+
+    async def known(db: Database) -> list[str]:
+        return sorted(fact.object for fact in (await memory_of(db, thread, user).page()).facts)
+
+    return looked(url, known)
+
+
+def records(url: str, kind: str) -> list[Record]:
+    async def found(db: Database) -> list[Record]:
+        return list(await db.records.find(RecordQuery(kind=kind)))
+
+    return looked(url, found)
+
+
+# Who talks.
+
+
+@pytest.mark.promise("R-17")
+def test_a_thread_that_is_not_named_gets_an_id_of_its_own(chat: Chat) -> None:
+    ids = [only(chat("--user-id", "alice", lines=[]), "opened")["thread"] for _ in range(2)]
+
+    assert ids[0] != ids[1]
+    assert all(re.fullmatch(r"local-[0-9a-f]{12}", id) for id in ids)
+
+
+@pytest.mark.promise("R-17", "R-14")
+def test_a_guest_has_no_user_and_leaves_nothing_on_disk(chat: Chat, tmp_path: Path) -> None:
+    said = chat("--mode", "guest", "--user-id", "alice", lines=[ANN, "/status", "/end y"])
+
+    assert (only(said, "opened")["user"], only(said, "status")["status"]) == (None, "active")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.promise("R-14")
+def test_of_a_guest_nothing_is_remembered_or_listed(chat: Chat) -> None:
+    said = chat("--mode", "guest", lines=[ANN, "/memory", "/search ann", "/threads"], code=1)
+
+    assert kinds(said) == ["opened", "answer", "error", "error", "threads"]
+    assert said[-1]["threads"] == []
+
+
+@pytest.mark.promise("R-16", "R-17")
+def test_without_a_user_the_memory_belongs_to_the_thread(chat: Chat, url: str) -> None:
+    chat("--thread-id", "a", lines=[ANN, "/end"])
+    chat("--thread-id", "b", lines=["Hello", "/end"])
+
+    assert (objects(url, "a"), objects(url, "b")) == (["Ann", "nuts"], [])
+
+
+def test_the_thread_of_somebody_else_is_refused(chat: Chat) -> None:
+    chat(*ALICE, lines=["Hello"])
+
+    assert chat("--thread-id", "s1", "--user-id", "bob", lines=["Hello"], code=1) == []
+    assert chat("--thread-id", "s1", lines=["Hello"], code=1) == []
+
+
+def test_only_threads_of_ones_own_are_listed_and_found(chat: Chat) -> None:
+    chat(*ALICE, lines=["The harbour was grey"])
+    said = chat("--thread-id", "mine", lines=["Hello", "/threads", "/search harbour", "/resume s1"], code=1)
+
+    assert [thread["id"] for thread in only(said, "threads")["threads"]] == ["mine"]
+    assert only(said, "search")["found"] == []
+    assert "no thread of yours" in only(said, "error")["error"]["message"]
+
+
+# A session, and what it leaves.
+
+
+@pytest.mark.promise("R-18")
+def test_another_thread_of_a_known_user_opens_with_the_last_session(chat: Chat) -> None:
+    chat(*ALICE, lines=["I've been so anxious about my exam", "/end"])
+    said = chat("--user-id", "alice", lines=["Hey"])
+
+    assert only(said, "opened")["catch_up"] == [
+        "Last session (anxiety, work): talked about anxiety and work."
+    ]
+    assert "Last time it was about anxiety" in only(said, "answer")["text"]
+
+
+@pytest.mark.promise("R-18", "A-05")
+def test_whoever_wants_nothing_brought_up_is_greeted_without_it(chat: Chat) -> None:
+    chat(*ALICE, lines=["I've been so anxious about my exam", "/end", "/memory recall off"])
+
+    assert only(chat("--user-id", "alice", lines=[]), "opened")["catch_up"] == []
+
+
+@pytest.mark.promise("R-11")
+def test_leaving_ends_the_session(chat: Chat, url: str) -> None:
+    chat(*ALICE, lines=[ANN])
+    (ended,) = [episode_of(record) for record in records(url, ROW)]
+
+    assert records(url, ACTIVE_ROW) == []
+    assert (ended.status, ended.ended_by, objects(url, "s1", "alice")) == (
+        "ended",
+        "shutdown",
+        ["Ann", "nuts"],
+    )
+
+
+@pytest.mark.promise("R-23", "R-08")
+@pytest.mark.parametrize(("word", "label"), [("y", "positive"), ("n", "negative"), ("s", "skip")])
+def test_feedback_is_a_label_and_numbers(chat: Chat, url: str, word: str, label: str) -> None:
+    chat(*ALICE, lines=["Hello", "Me again", f"/end {word}"])
+    (felt,) = records(url, FEEDBACK)
+
+    assert {key: felt.body[key] for key in ("label", "source", "modality", "turns")} == {
+        "label": label,
+        "source": "cli",
+        "modality": "text",
+        "turns": 2,
+    }
+
+
+@pytest.mark.promise("R-08", "R-23")
+def test_without_a_person_no_feedback_is_asked_for_and_the_session_ends(chat: Chat, url: str) -> None:
+    said = chat(*ALICE, lines=["Hello", "/end", "y", "/end"])
+
+    assert kinds(said) == ["opened", "answer", "ended", "answer", "ended"]
+    assert records(url, FEEDBACK) == []
+
+
+@pytest.mark.promise("R-13")
+def test_the_thread_goes_on_after_its_session_has_ended(chat: Chat) -> None:
+    chat(*ALICE, lines=["Hello", "/end"])
+    said = chat(*ALICE, lines=["Me again", "/history", "/status"])
+
+    assert only(said, "opened")["status"] == "ended"
+    assert [each["text"] for each in only(said, "history")["messages"][::2]] == ["Hello", "Me again"]
+    assert only(said, "status")["episode"]["turns"] == 1
+
+
+# Memory.
+
+
+@pytest.mark.promise("A-06")
+def test_something_is_forgotten_after_a_yes_and_comes_back_by_undo(chat: Chat, url: str) -> None:
+    chat(*ALICE, lines=[ANN, "/end", "/forget Ann", "yes"])
+    left = objects(url, "s1", "alice")
+    chat(*ALICE, lines=["/undo"])
+
+    assert (left, objects(url, "s1", "alice")) == (["nuts"], ["Ann", "nuts"])
+
+
+@pytest.mark.promise("A-06")
+@pytest.mark.parametrize("reply", ["no", "hmm, what was that?", "forget it", ""])
+def test_anything_but_a_yes_forgets_nothing(chat: Chat, url: str, reply: str) -> None:
+    said = chat(*ALICE, lines=[ANN, "/end", "/forget Ann", reply])
+
+    assert only(said, "forgotten")["ids"] == []
+    assert objects(url, "s1", "alice") == ["Ann", "nuts"]
+
+
+@pytest.mark.promise("A-06")
+def test_what_is_forgotten_is_named_by_the_beginning_of_its_id(chat: Chat, url: str) -> None:
+    chat(*ALICE, lines=[ANN, "/end"])
+    known = only(chat(*ALICE, lines=["/memory"]), "memory")["facts"]
+    (nuts,) = [fact["id"] for fact in known if fact["object"] == "nuts"]
+    chat(*ALICE, lines=[f"/forget {nuts[:11]}", "yes"])
+
+    assert objects(url, "s1", "alice") == ["Ann"]
+
+
+def test_what_is_not_known_cannot_be_forgotten(chat: Chat) -> None:
+    said = chat(*ALICE, lines=["/forget the moon", "/undo"], code=1)
+
+    assert kinds(said) == ["opened", "error", "error"]
+
+
+# Going back, and taking it along.
+
+
+def test_the_last_turn_can_be_taken_back(chat: Chat) -> None:
+    said = chat(*ALICE, lines=["Hello", "Nonsense", "/undo turn", "/history"])
+
+    assert only(said, "undo")["messages"] == 2
+    assert [each["text"] for each in only(said, "history")["messages"] if each["role"] == "user"] == ["Hello"]
+
+
+def test_a_conversation_is_written_to_a_new_file_of_its_owner_alone(chat: Chat, tmp_path: Path) -> None:
+    file = tmp_path / "talk.md"
+    said = chat(*ALICE, lines=["Hello", f"/export {file}", f"/export {file}"], code=1)
+
+    assert kinds(said) == ["opened", "answer", "export", "error"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.read_text("utf-8").startswith("# s1\n\n**You:** Hello\n\n**Answer:** ")
+
+
+def test_a_conversation_is_written_as_json_if_the_file_says_so(chat: Chat, tmp_path: Path) -> None:
+    file = tmp_path / "talk.json"
+    chat(*ALICE, lines=["Hello", f"/export {file}"])
+
+    assert json.loads(file.read_text("utf-8"))["messages"][0] == {"role": "user", "text": "Hello"}
+
+
+def test_one_chat_moves_between_threads(chat: Chat) -> None:
+    lines = ["One", "/new s2", "Two", "/resume s1", "/history", "/new s2"]
+    said = chat(*ALICE, lines=lines, code=1)
+
+    assert [each["thread"] for each in said if each["type"] == "opened"] == ["s1", "s2", "s1"]
+    assert only(said, "history")["messages"][0]["text"] == "One"
+    assert "/resume goes on" in only(said, "error")["error"]["message"]
+
+
+def test_what_was_said_and_what_is_known_is_found(chat: Chat) -> None:
+    said = chat(*ALICE, lines=[ANN, "/end", "/search sister"])
+
+    assert {hit["kind"] for hit in only(said, "search")["found"]} >= {"items", "facts"}
+
+
+# Lines.
+
+
+def test_each_line_is_answered_by_one(chat: Chat) -> None:
+    said = chat(*ALICE, lines=["Hello", "", "/help", "/stauts", "/exit", "Not read"], code=1)
+
+    assert kinds(said) == ["opened", "answer", "help", "error", "leaving"]
+    assert said[3]["error"]["message"] == "/stauts? Did you mean /status?"
+
+
+def test_a_turn_that_fails_is_told_and_the_next_line_is_answered(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talk, "make_runtime", lambda db, model: hf.Runtime(db, model=None))
+    said = chat(*ALICE, lines=["Hello", "/status"], code=1)
+
+    assert kinds(said) == ["opened", "error", "status"]
+
+
+def test_answers_alone_are_printed_for_a_pipe(url: str) -> None:
+    done = subprocess.run(
+        [COMMAND, "chat", url, "--thread-id", "s1"],
+        input=b"What are you?\n\xff\n",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"I am a program, not a person")
+    assert done.stderr.decode().startswith("Goodbye. To go on:\n  holdfast chat --thread-id s1 --db ")
+
+
+def test_a_reader_that_leaves_ends_the_chat(url: str) -> None:
+    line = f"yes hello | timeout 60 {COMMAND} chat {url} | head -n 1; echo ${{PIPESTATUS[1]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=90, check=False)
+
+    assert (done.stdout.splitlines()[-1], done.stderr) == ("141", "")

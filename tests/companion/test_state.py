@@ -1,0 +1,110 @@
+"""The companion's state: every field, how long it lives, and who may write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.companion.state import Companion
+from holdfast.companion.values import CrisisAssessment, CrisisAudit, Resource
+from holdfast.core.errors import StateInvalid
+from holdfast.runtime.context import Context
+from holdfast.runtime.declaring import schema_of
+from holdfast.runtime.draft import Delta
+from holdfast.runtime.schema import Fold, Lifecycle, leaves_of
+from holdfast.runtime.stateless import run_agent
+from tests.companion.talking import stages
+
+FIELDS = {
+    "message": Lifecycle.INPUT,
+    "channel": Lifecycle.INPUT,
+    "user_id": Lifecycle.INPUT,
+    "session_id": Lifecycle.INPUT,
+    "installed_skills": Lifecycle.INPUT,
+    "history": Lifecycle.REDUCER,
+    "transcript": Lifecycle.REDUCER,
+    "working_memory": Lifecycle.LOADED,
+    "session_memory.summary": Lifecycle.REDUCER,
+    "session_memory.active_concerns": Lifecycle.REDUCER,
+    "session_memory.open_loops": Lifecycle.REDUCER,
+    "session_memory.current_goal": Lifecycle.REDUCER,
+    "procedural_profile.procedural_rules": Lifecycle.LOADED,
+    "procedural_profile.proactive_recall_enabled": Lifecycle.LOADED,
+    "session_progress.turn_count": Lifecycle.REDUCER,
+    "exercise_state.exercise_type": Lifecycle.REDUCER,
+    "exercise_state.exercise_step": Lifecycle.REDUCER,
+    "exercise_state.exercise_therapeutic_approach": Lifecycle.REDUCER,
+    "memory_control.pending_action": Lifecycle.REDUCER,
+    "memory_control.action": Lifecycle.TURN,
+    "crisis": Lifecycle.TURN,
+    "crisis_audit": Lifecycle.TURN,
+    "route": Lifecycle.TURN,
+    "response_text": Lifecycle.TURN,
+    "response_style": Lifecycle.TURN,
+    "therapeutic_approach": Lifecycle.TURN,
+    "should_persist_memory": Lifecycle.TURN,
+    "grounded_lookup.query": Lifecycle.TURN,
+    "grounded_lookup.status": Lifecycle.TURN,
+    "inferred_location": Lifecycle.TURN,
+    "found_resources": Lifecycle.TURN,
+    "resource_lookup_status": Lifecycle.TURN,
+    "diagnostics": Lifecycle.REDUCER,
+}
+
+
+@pytest.mark.promise("A-03")
+def test_every_field_is_there_and_lives_as_long_as_it_should() -> None:
+    found = {leaf.name: leaf.lifecycle for leaf in leaves_of(schema_of(Companion).fields)}
+
+    assert {name: found.get(name) for name in FIELDS} == FIELDS
+
+
+@pytest.mark.promise("A-03", "R-05")
+@pytest.mark.parametrize(
+    ("name", "fold"),
+    [
+        ("history", Fold.APPEND),
+        ("transcript", Fold.APPEND),
+        ("session_progress", Fold.MERGE),
+        ("session_memory", Fold.MERGE),
+        ("procedural_profile", Fold.MERGE),
+        ("exercise_state", Fold.MERGE),
+        ("memory_control", Fold.MERGE),
+        ("diagnostics", Fold.MERGE),
+    ],
+)
+def test_what_is_kept_is_folded_as_it_should_be(name: str, fold: Fold) -> None:
+    assert schema_of(Companion).fields[name].fold is fold
+
+
+@pytest.mark.promise("A-03")
+def test_what_is_made_of_parts_has_them_all() -> None:
+    assert CrisisAssessment.__struct_fields__ == (
+        "level",
+        "confidence",
+        "reason",
+        "needs_crisis_response",
+        "needs_clarification",
+    )
+    assert CrisisAudit.__struct_fields__ == ("override_kind", "classifier_path", "llm_failure_occurred")
+    assert Resource.__struct_fields__ == ("name", "phone", "website", "region")
+
+
+@pytest.mark.promise("A-03", "A-09")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"route": "elsewhere"},
+        {"response_style": "stern"},
+        {"therapeutic_approach": "hypnosis"},
+        {"message": "x"},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+async def test_a_value_that_is_not_listed_is_refused(wrong: Delta) -> None:
+    async def write(state: Companion, ctx: Context) -> Delta:
+        return wrong
+
+    with pytest.raises(StateInvalid) as caught:
+        await run_agent("Hi", schema=Companion, stages=[*stages(), write])
+
+    assert (caught.value.stage, caught.value.field) == ("write", next(iter(wrong)))

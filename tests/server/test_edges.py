@@ -1,0 +1,146 @@
+"""The edges of the server: guards wherever it runs, failed authentications, numbers, and OpenAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import httpx
+import pytest
+
+import holdfast as hf
+from holdfast.core.errors import RateLimited, Unauthenticated, UnsafeSettings
+from holdfast.server.app import API, create_app
+from holdfast.server.identity.entries import Tenant
+from holdfast.server.identity.keeping import Directory
+from holdfast.server.identity.keys import KeyAuthentication, new_key
+from holdfast.server.identity.values import Identity
+from holdfast.server.limits import Failures
+from holdfast.server.settings import ServerSettings
+from tests.server.conftest import in_memory, served
+
+SECRET = "4f1c7e9a02b85d36c1e8f7a94b6d20e3"
+
+
+@pytest.mark.promise("F-09")
+async def test_a_mounted_application_refuses_dev_auth_in_production(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_ENV", "production")
+    monkeypatch.setenv("DATABASE_REQUIRED", "false")
+    app = create_app(ServerSettings(secret=SECRET))
+
+    with pytest.raises(ExceptionGroup) as caught:  # the framework starts in a group of tasks
+        async with app.lifespan():
+            pass
+    [error] = caught.value.exceptions
+    assert isinstance(error, UnsafeSettings)
+    assert ["dev_auth_in_production" in problem for problem in error.problems] == [True]
+
+
+@pytest.mark.promise("F-09")
+async def test_a_mounted_application_with_safe_settings_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_ENV", "production")
+    monkeypatch.setenv("DATABASE_REQUIRED", "false")
+    monkeypatch.setenv("AUTH_MODE", "keys")
+    async with create_app(ServerSettings(secret=SECRET)).lifespan():
+        pass
+
+
+@pytest.mark.promise("F-09")
+@pytest.mark.parametrize("address", ["192.0.2.7", "testclient", ""])
+async def test_dev_mode_serves_this_machine_alone_whoever_runs_the_application(address: str) -> None:
+    async with in_memory() as users:
+        elsewhere = httpx.ASGITransport(users.app, client=(address, 1234))
+        async with httpx.AsyncClient(transport=elsewhere, base_url="http://127.0.0.1") as http:
+            answer = await http.get(f"{API}/threads", headers=users.headers("alice"))
+
+    assert answer.status_code == 401
+
+
+class Password:
+    """Lets in whoever says the word."""
+
+    async def __call__(self, headers: Mapping[str, str]) -> Identity:
+        """Whose request it is."""
+        if headers.get("authorization") not in ("Bearer friend", "Bearer neighbour"):
+            raise Unauthenticated(problem="That is not the word.")
+        return Identity(tenant="default", user="alice", workspace="default", scopes=frozenset({"read"}))
+
+
+async def _asked(http: httpx.AsyncClient, word: str) -> int:
+    answer = await http.get(f"{API}/threads", headers={"Authorization": f"Bearer {word}"})
+    return answer.status_code
+
+
+async def test_failed_authentications_are_limited_by_address() -> None:
+    settings = ServerSettings(failures=3)
+    async with (
+        hf.open("memory://") as db,
+        served(db, settings=settings, authenticate=Password()) as users,
+    ):
+        known = await _asked(users.http, "friend")
+        guesses = [await _asked(users.http, f"guess-{number}") for number in range(5)]
+        unknown = await _asked(users.http, "neighbour")
+        still = await _asked(users.http, "friend")
+        other = httpx.ASGITransport(users.app, client=("192.0.2.7", 1))
+        async with httpx.AsyncClient(transport=other, base_url="http://127.0.0.1") as elsewhere:
+            from_elsewhere = await _asked(elsewhere, "neighbour")
+
+    assert known == still == from_elsewhere == 200
+    assert guesses == [401, 401, 401, 429, 429]
+    assert unknown == 429
+
+
+def test_an_address_is_heard_again_after_a_while() -> None:
+    now = 0.0
+    failures = Failures(1, clock=lambda: now)
+    failures.failed("here", b"a")
+    with pytest.raises(RateLimited):
+        failures.check("here", b"b")
+    now = 61.0
+
+    failures.check("here", b"b")
+
+
+def test_credentials_that_hold_no_more_are_strangers_again() -> None:
+    failures = Failures(1)
+    failures.held(b"a")
+    failures.failed("here", b"a")
+
+    with pytest.raises(RateLimited):
+        failures.check("here", b"a")
+
+
+@pytest.mark.promise("F-10")
+async def test_the_numbers_of_the_server_are_for_its_operator_alone(db: hf.Database) -> None:
+    directory = Directory(db)
+    await directory.add(Tenant(id=db.tenant))
+    told = {"admin": ("read", "write", "admin"), "operator": ("read", "operator")}
+    keys = {
+        name: (await new_key(directory, tenant=db.tenant, scopes=scopes))[1] for name, scopes in told.items()
+    }
+    async with served(db, authenticate=KeyAuthentication(directory)) as users:
+        answers = {
+            name: await users.http.get(f"{API}/metrics", headers={"X-API-Key": text})
+            for name, text in keys.items()
+        }
+
+    assert {name: answer.status_code for name, answer in answers.items()} == {"admin": 403, "operator": 200}
+    assert b"holdfast_requests" in answers["operator"].content
+
+
+def test_every_route_says_what_it_answers_when_something_is_wrong() -> None:
+    document = create_app().openapi_schema.to_schema()
+    wrong = {
+        f"{method} {path}": status
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        for status, answer in operation["responses"].items()
+        if int(status) >= 400 and list(answer["content"]) != ["application/problem+json"]
+    }
+    silent = [
+        f"{method} {path}"
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if not any(int(status) >= 400 for status in operation["responses"])
+    ]
+
+    assert (wrong, silent) == ({}, [])

@@ -1,0 +1,204 @@
+"""Incognito over HTTP: no trace of anybody, and nobody reaches anybody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.errors import ModeRefused, NotThere, RateLimited
+from holdfast.runtime.models import Part, Reply, Request
+from holdfast.server.settings import ServerSettings
+from holdfast.testing import ScriptedModel
+from tests.server.conftest import Users, in_memory, served
+
+pytestmark = pytest.mark.promise("R-14")
+
+
+class Recalling:
+    """A model that repeats all that was said to it."""
+
+    name = "recalling"
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """One reply."""
+        yield Reply(text=" | ".join(each.text for each in request.messages if each.role == "user"))
+
+    async def fill(self, request: Request, kind: type[object]) -> object:
+        """Nothing is ever asked of it in this way."""
+        raise NotImplementedError
+
+
+@pytest.fixture
+async def talkers() -> AsyncIterator[Users]:
+    """Users of a server whose model repeats what it has heard."""
+    async with hf.open("memory://") as db, served(db, model=Recalling()) as found:  # type: ignore[arg-type]  # it fills no forms
+        yield found
+
+
+async def test_two_users_of_one_tenant_have_an_incognito_thread_of_one_id_each(talkers: Users) -> None:
+    await talkers("alice").run_turn("chat", "my secret", mode="incognito")
+    bob = await talkers("bob").run_turn("chat", "hello", mode="incognito")
+    alice = await talkers("alice").run_turn("chat", "and more", mode="incognito")
+
+    assert bob.text == "hello"
+    assert alice.text == "my secret | and more"
+
+
+async def test_nobody_elses_incognito_thread_is_there(talkers: Users) -> None:
+    await talkers("alice").run_turn("chat", "my secret", mode="incognito")
+    bob = talkers("bob")
+    for asked in (
+        bob.session_status("chat"),
+        bob.end_session("chat"),
+        bob.voice_lost("chat"),
+        bob.items("chat"),
+    ):
+        with pytest.raises(NotThere):
+            await asked
+    turn = await bob.run_turn("chat", "mine")
+
+    assert turn.text == "mine"
+
+
+async def test_going_incognito_takes_no_id_from_anybody(talkers: Users) -> None:
+    await talkers("bob").run_turn("chat", "mine")
+    await talkers("alice").run_turn("chat", "hello", mode="incognito")
+    again = await talkers("bob").run_turn("chat", "still mine")
+    await talkers("alice").end_session("chat")
+
+    assert again.text == "mine | still mine"
+
+
+async def test_another_tenants_user_of_one_name_is_somebody_else(talkers: Users) -> None:
+    await talkers("alice").run_turn("chat", "my secret", mode="incognito")
+    other = await talkers("alice", tenant="another").run_turn("chat", "hello", mode="incognito")
+
+    assert other.text == "hello"
+
+
+@pytest.mark.promise("R-15")
+async def test_a_thread_stays_incognito_until_it_is_ended(talkers: Users) -> None:
+    alice = talkers("alice")
+    await alice.run_turn("chat", "one", mode="incognito")
+    two = await alice.run_turn("chat", "two")
+    status = await alice.session_status("chat")
+    ended = await alice.end_session("chat", feedback="positive")
+    three = await alice.run_turn("chat", "three")
+
+    assert two.text == "one | two"
+    assert (status.incognito, status.status) == (True, "active")
+    assert ended.status == "ended"
+    assert three.text == "three"
+
+
+@pytest.mark.promise("R-15")
+@pytest.mark.parametrize("mode", ["synced", "local"])
+async def test_a_request_never_steps_up(talkers: Users, mode: str) -> None:
+    alice = talkers("alice")
+    await alice.run_turn("chat", "one", mode="incognito")
+
+    with pytest.raises(ModeRefused):
+        await alice.run_turn("chat", "two", mode=mode)  # type: ignore[arg-type]  # one of the modes
+
+
+@pytest.mark.promise("R-15")
+async def test_no_request_is_synced_where_that_is_not_offered(talkers: Users) -> None:
+    with pytest.raises(ModeRefused):
+        await talkers("alice").run_turn("chat", "one", mode="synced")
+
+
+async def test_incognito_needs_no_user(talkers: Users) -> None:
+    turn = await talkers("*").run_turn("chat", "who am I?", mode="incognito")
+
+    assert turn.text == "who am I?"
+
+
+async def test_an_incognito_turn_is_told_as_it_goes(talkers: Users) -> None:
+    alice = talkers("alice")
+    told = [event async for event in alice.stream_turn("chat", "hello", mode="incognito", key="k")]
+    again = await alice.run_turn("chat", "hello", mode="incognito", key="k")
+
+    assert [event.type for event in told if event.id is not None][-1] == "run_finished"
+    assert again.text == "hello"
+
+
+async def test_nothing_of_it_is_on_disk(tmp_path: Path) -> None:
+    file = tmp_path / "server.db"
+    async with hf.open(f"sqlite:///{file}") as db, served(db) as users:
+        alice = users("alice")
+        await alice.run_turn("durable", "hello", key="first")
+        before = _rows(file)
+        await alice.run_turn("veiled-chat", "lantern", mode="incognito", key="k1")
+        await alice.voice_alive("veiled-chat", key="k2")
+        await alice.end_session("veiled-chat", feedback="negative", key="k3")
+        after = _rows(file)
+        listed = await alice.threads()
+
+    assert after == before
+    assert [thread.id for thread in listed.threads] == ["durable"]
+    assert _holding(b"veiled-chat", tmp_path) == []
+
+
+def _holding(text: bytes, folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir() if text in each.read_bytes()]
+
+
+def _rows(file: Path) -> dict[str, int]:
+    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as line:
+        names = [name for (name,) in line.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: line.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}
+
+
+async def test_a_key_is_kept_as_long_as_the_incognito_thread_is(talkers: Users) -> None:
+    alice = talkers("alice")
+    await alice.run_turn("chat", "hello", mode="incognito")
+    headers = {**talkers.headers("alice"), "Idempotency-Key": "k"}
+    path = "/api/v1/sessions/chat/voice/alive"
+    first = await talkers.http.post(path, json={"seconds": 60}, headers=headers)
+    again = await talkers.http.post(path, json={"seconds": 60}, headers=headers)
+
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json() == first.json()
+
+
+async def test_there_are_so_many_incognito_users_at_once() -> None:
+    async with in_memory(settings=ServerSettings(guests=1)) as users:
+        await users("alice").run_turn("a", "hello", mode="incognito")
+        with pytest.raises(RateLimited):
+            await users("bob").run_turn("b", "hello", mode="incognito")
+        await users("alice").run_turn("c", "hello", mode="incognito")
+
+
+async def test_a_waiting_call_of_an_incognito_thread_is_cancelled_by_its_user_alone() -> None:
+    begun = asyncio.Event()
+
+    def line(request: object) -> list[str | asyncio.Event]:
+        begun.set()
+        return [asyncio.Event(), "late"]
+
+    async with in_memory(model=ScriptedModel(line)) as users:
+        alice = users("alice")
+        turn = asyncio.create_task(alice.run_turn("chat", "hello", mode="incognito"))
+        await begun.wait()
+        run = (await alice.session_status("chat")).run
+        assert run is not None
+        with pytest.raises(NotThere):
+            await users("bob").cancel(run)
+        cancelled = await alice.cancel(run)
+        done = await turn
+
+    assert cancelled.cancelled
+    assert done.termination == "cancelled"
+
+
+async def test_a_server_of_several_processes_refuses_with_a_sentence() -> None:
+    async with in_memory(settings=ServerSettings(workers=2)) as users:
+        with pytest.raises(ModeRefused) as caught:
+            await users("alice").run_turn("a", "hello", mode="incognito")
+
+    assert "another" in str(caught.value)

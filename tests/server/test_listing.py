@@ -1,0 +1,85 @@
+"""Lists for people who look: messages in nobody's format, threads by their words, episodes."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from tests.server.conftest import Users
+
+API = "/api/v1"
+
+
+async def test_messages_are_told_whatever_framework_wrote_them(users: Users, db: hf.Database) -> None:
+    mine = db.scope(tenant=db.tenant, user="alice")
+    bodies = [
+        {"role": "user", "content": "How is Lisbon?"},
+        {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"city":"Lisbon"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "blue"},
+    ]
+    thread = await mine.create("t", owner="alice")
+    await thread.append(items=[hf.Item(body=body, format="openai.responses") for body in bodies])
+    answer = await users.http.get(f"{API}/threads/t/messages", headers=users.headers())
+    asked, called, answered = answer.json()["messages"]
+
+    assert (asked["role"], asked["text"], asked["format"]) == ("user", "How is Lisbon?", "openai.responses")
+    assert called["calls"] == [{"id": "c1", "name": "weather", "arguments": {"city": "Lisbon"}}]
+    assert answered["results"] == [{"id": "c1", "name": "weather", "output": "blue"}]
+
+
+async def test_older_messages_come_page_by_page_and_at_a_version(users: Users, alice: AsyncClient) -> None:
+    for message in ("one", "two"):
+        await alice.run_turn("t", message)
+    where, headers = f"{API}/threads/t/messages", users.headers()
+    newest = (await users.http.get(where, params={"limit": 3}, headers=headers)).json()
+    older = (await users.http.get(where, params={"cursor": newest["next"]}, headers=headers)).json()
+    before = (await users.http.get(where, params={"at": 1}, headers=headers)).json()
+
+    assert [each["text"] for each in older["messages"]] == ["one"]
+    assert len(newest["messages"]) == 3
+    assert [each["text"] for each in before["messages"]] == ["one"]
+
+
+@pytest.mark.promise("F-11")
+async def test_threads_are_found_by_their_words_with_what_was_said_last(
+    users: Users, alice: AsyncClient
+) -> None:
+    await alice.create_thread("a", title="A talk", labels=["Garden"])
+    await alice.create_thread("b")
+    await alice.run_turn("a", "The beans came up")
+    answer = await users.http.get(
+        f"{API}/threads", params={"search": "garden", "last": True}, headers=users.headers()
+    )
+    [found] = answer.json()["threads"]
+
+    assert found["id"] == "a"
+    assert found["last"].startswith("You said: “The beans came up”")
+
+
+async def test_episodes_are_listed_while_active_and_when_over(users: Users, alice: AsyncClient) -> None:
+    await alice.run_turn("t", "Hello")
+    active = (await users.http.get(f"{API}/episodes", headers=users.headers())).json()["episodes"]
+    await alice.end_session("t", feedback="positive")
+    over = await users.http.get(f"{API}/episodes", params={"over": True}, headers=users.headers())
+    [ended] = over.json()["episodes"]
+
+    assert [(each["session"], each["status"], each["turns"]) for each in active] == [("t", "active", 1)]
+    assert (ended["id"], ended["status"], ended["feedback"]) == (active[0]["id"], "ended", "positive")
+
+
+async def test_in_dev_mode_a_star_sees_every_users_threads(users: Users, db: hf.Database) -> None:
+    await users("alice").create_thread("hers")
+    await users("bob").create_thread("his")
+    await db.create("nobodys")
+    everybody = (await users.http.get(f"{API}/threads", headers=users.headers("*"))).json()["threads"]
+    refused = await users.http.post(
+        f"{API}/threads/hers/turns", json={"message": "Hi"}, headers=users.headers("*")
+    )
+
+    assert {each["id"]: each["owner"] for each in everybody} == {
+        "hers": "alice",
+        "his": "bob",
+        "nobodys": None,
+    }
+    assert refused.status_code == 422

@@ -1,0 +1,308 @@
+"""What operators do over HTTP: erasure with receipts, holds, rules, the crisis log, and its audit."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.core.errors import Forbidden, InvalidArgument, LegalHold, NotThere
+from holdfast.core.values import Record
+from holdfast.runtime.crises import CRISIS, Crisis, row_of
+from holdfast.server.identity.entries import Key, Membership, Tenant, User
+from holdfast.server.identity.keeping import Directory
+from holdfast.server.identity.keys import KeyAuthentication, new_key
+from holdfast.server.identity.values import Identity
+from tests.server.conftest import Users, served
+
+
+class Roles:
+    """Lets everybody in as the user and with the roles that they say."""
+
+    def __init__(self, tenant: str) -> None:
+        self._tenant = tenant
+
+    async def __call__(self, headers: dict[str, str]) -> Identity:
+        """Whose request it is."""
+        return Identity(
+            tenant=self._tenant,
+            user=headers["x-holdfast-user"],
+            workspace=headers.get("x-workspace", "default"),
+            roles=frozenset(headers.get("x-roles", "member").split()),
+            scopes=frozenset({"read", "write", "admin"}),
+        )
+
+
+OPERATING = [
+    ("POST", "/erasures"),
+    ("GET", "/receipts"),
+    ("POST", "/holds"),
+    ("DELETE", "/holds"),
+    ("PUT", "/retention/r"),
+    ("POST", "/retention/apply"),
+    ("GET", "/crises"),
+    ("GET", "/crises/export"),
+    ("POST", "/crises/purge"),
+    ("GET", "/audit"),
+]
+BODIES = {
+    "/holds": {"reason": "a case", "owner": "x"},
+    "/retention/r": {"days": 1},
+    "/erasures": {"owner": "x"},
+}
+
+
+@pytest.mark.promise("F-09")
+@pytest.mark.parametrize(
+    ("roles", "workspace"),
+    [("member", "default"), ("admin member", "side")],
+    ids=["member", "admin of another workspace"],
+)
+async def test_only_an_admin_of_the_first_workspace_operates(roles: str, workspace: str) -> None:
+    said = {"X-Holdfast-User": "mallory", "X-Roles": roles, "X-Workspace": workspace}
+    async with hf.open("memory://") as db, served(db, authenticate=Roles("default")) as users:  # type: ignore[arg-type]  # headers are a dict here
+        answers = [
+            await users.http.request(
+                method,
+                f"/api/v1{path}",
+                headers=said,
+                json=BODIES.get(path, {}) if method in ("POST", "PUT") else None,
+            )
+            for method, path in OPERATING
+        ]
+
+    assert [answer.status_code for answer in answers] == [403] * len(OPERATING)
+
+
+async def test_an_auditor_sees_the_audit_and_no_crisis_log() -> None:
+    said = {"X-Holdfast-User": "vera", "X-Roles": "auditor"}
+    async with hf.open("memory://") as db, served(db, authenticate=Roles("default")) as users:  # type: ignore[arg-type]  # headers are a dict here
+        vera = AsyncClient("http://127.0.0.1", headers=said, http=users.http)
+        seen = await vera.operator.audit()
+        with pytest.raises(Forbidden):
+            await vera.operator.crises()
+
+    assert seen.entries == []
+
+
+@pytest.mark.promise("B-07")
+async def test_a_person_is_erased_with_a_receipt(users: Users, db: hf.Database) -> None:
+    await users("bob").run_turn("bobs", "lantern")
+    await users("carol").run_turn("carols", "hello")
+    operator = users("ada").operator
+    preview = await operator.erase(owner="bob", dry_run=True)
+    there = await users("bob").threads()
+    done = await operator.erase(owner="bob", key="once")
+    again = await operator.erase(owner="bob", key="once")
+    page = await operator.receipts()
+
+    assert preview.receipt.counts["threads"] >= 1
+    assert [thread.id for thread in there.threads] == ["bobs"]
+    assert done.receipt.counts["threads"] >= 1
+    assert again == done
+    assert [receipt.id for receipt in page.receipts] == [done.receipt.id]
+    assert (await users("bob").threads()).threads == []
+    assert [thread.id for thread in (await users("carol").threads()).threads] == ["carols"]
+
+
+async def test_receipts_come_in_pages_the_newest_first(users: Users) -> None:
+    operator = users("ada").operator
+    made = []
+    for number in range(3):
+        await users("bob").create_thread(f"t{number}")
+        made.append((await operator.erase(thread=f"t{number}")).receipt.id)
+    first = await operator.receipts(limit=2)
+    second = await operator.receipts(limit=2, cursor=first.next)
+
+    assert [each.id for each in (*first.receipts, *second.receipts)] == made[::-1]
+    assert second.next is None
+
+
+async def test_what_is_held_is_not_erased(users: Users) -> None:
+    await users("bob").create_thread("bobs")
+    operator = users("ada").operator
+    held = await operator.hold(owner="bob", reason="case 12")
+    with pytest.raises(LegalHold):
+        await operator.erase(owner="bob", identities=True)
+    with pytest.raises(LegalHold):
+        await users("bob").delete_thread("bobs")
+    listed = await operator.holds()
+    await operator.release(owner="bob")
+    await operator.erase(owner="bob")
+
+    assert listed.holds == [held]
+    assert (await operator.holds()).holds == []
+
+
+async def test_rules_let_go_of_what_is_old(users: Users) -> None:
+    await users("bob").create_thread("fresh", labels=["draft"])
+    operator = users("ada").operator
+    rule = await operator.set_rule("drafts", days=0.000000001, label="draft")
+    would = await operator.apply_rules(dry_run=True)
+    did = await operator.apply_rules()
+    listed = await operator.rules()
+    await operator.drop_rule("drafts")
+
+    assert listed.rules == [rule]
+    assert would.rules[0].threads == did.rules[0].threads == ["fresh"]
+    assert did.rules[0].receipt is not None
+    assert (await users("bob").threads()).threads == []
+    with pytest.raises(NotThere):
+        await operator.drop_rule("drafts")
+
+
+async def test_no_rule_lets_go_of_the_audit(users: Users, db: hf.Database) -> None:
+    operator = users("ada").operator
+    await operator.set_rule("all", days=0.000000001)
+    applied = await operator.apply_rules()
+    seen = await operator.audit()
+
+    assert applied.rules[0].threads == []
+    assert {entry.action for entry in seen.entries} == {"set rule", "apply rules"}
+
+
+async def _assessed(db: hf.Database, number: int, *, owner: str = "bob", due: int = 1 << 50) -> None:
+    row = Crisis(id=f"row-{number}", thread=f"t{number % 2}", run="r", time=number, keep_until=due, level=2)
+    await db.records.put(row_of(row, owner))
+
+
+@pytest.mark.promise("R-22")
+async def test_the_crisis_log_is_read_by_operators_and_each_look_is_noted(
+    users: Users, db: hf.Database
+) -> None:
+    for number in range(5):
+        await _assessed(db, number)
+    operator = users("ada").operator
+    first = await operator.crises(limit=3)
+    second = await operator.crises(limit=3, cursor=first.next)
+    of_thread = await operator.crises(thread="t1", since=2)
+    lines = (await operator.export_crises(owner="bob")).splitlines()
+    seen = await operator.audit()
+
+    assert sorted(row.id for row in (*first.rows, *second.rows)) == [f"row-{n}" for n in range(5)]
+    assert [row.id for row in of_thread.rows] == ["row-3"]
+    assert len(lines) == 5
+    assert msgspec.json.decode(lines[0])["level"] == 2
+    assert [(entry.action, entry.user) for entry in seen.entries] == [
+        ("export crises", "ada"),
+        *[("read crises", "ada")] * 3,
+    ]
+
+
+@pytest.mark.promise("R-22")
+async def test_rows_of_the_crisis_log_are_extended_and_purged(users: Users, db: hf.Database) -> None:
+    for number in range(4):
+        await _assessed(db, number, due=1)
+    operator = users("ada").operator
+    extended = await operator.extend_crises(1 << 50, thread="t0", key="k")
+    would = await operator.purge_crises(dry_run=True)
+    did = await operator.purge_crises()
+    left = await operator.crises()
+
+    assert (extended.rows, would.rows, did.rows) == (2, 2, 2)
+    assert sorted(row.id for row in left.rows) == ["row-0", "row-2"]
+
+
+@pytest.mark.promise("B-07")
+async def test_the_audit_says_who_and_what_and_names_nobody_it_is_about(
+    users: Users, db: hf.Database
+) -> None:
+    await users("bob").create_thread("bobs-diary")
+    ada, eda = users("ada").operator, users("eda").operator
+    await ada.hold(owner="bob", reason="case 12")
+    await eda.release(owner="bob")
+    await ada.erase(owner="bob")
+    seen = await ada.audit()
+    about_bob = await ada.audit(owner="bob")
+    of_eda = await ada.audit(user="eda")
+    changes = await db.thread("holdfast/audit").changesets()
+
+    assert [(entry.action, entry.user) for entry in seen.entries] == [
+        ("erase", "ada"),
+        ("release", "eda"),
+        ("hold", "ada"),
+    ]
+    assert about_bob == seen
+    assert [entry.action for entry in of_eda.entries] == ["release"]
+    assert (await ada.audit(owner="carol")).entries == []
+    assert b"bob" not in msgspec.json.encode([change.items for change in changes])
+    assert (await db.thread("holdfast/audit").verify()).ok
+
+
+async def test_the_audit_comes_in_pages(users: Users) -> None:
+    operator = users("ada").operator
+    for number in range(5):
+        await operator.set_rule(f"r{number}", days=1)
+    await operator.purge_crises()
+    first = await operator.audit(limit=2, action="set rule")
+    second = await operator.audit(limit=9, action="set rule", cursor=first.next)
+
+    assert [entry.facts["rule"] for entry in (*first.entries, *second.entries)] == [
+        f"r{number}" for number in reversed(range(5))
+    ]
+
+
+async def test_the_audit_and_the_receipts_are_no_threads_to_anybody(users: Users) -> None:
+    everybody = users("*")
+    await everybody.operator.purge_crises()
+    await everybody.create_thread("t")
+    await everybody.operator.erase(thread="t")
+    for thread in ("holdfast/audit", "holdfast/receipts"):
+        for asked in (
+            everybody.items(thread),
+            everybody.delete_thread(thread),
+            everybody.export_session(thread),
+        ):
+            with pytest.raises(NotThere):
+                await asked
+        with pytest.raises(NotThere):
+            await everybody.operator.erase(thread=thread)
+
+    assert [entry.action for entry in (await everybody.operator.audit()).entries] == ["erase", "purge crises"]
+
+
+@pytest.mark.promise("F-10")
+async def test_an_archive_brings_nothing_that_is_the_operators(users: Users, db: hf.Database) -> None:
+    alice = users("alice")
+    await alice.run_turn("mine", "hello")
+    whole = (await alice.export_session("mine")).splitlines(keepends=True)
+    forged = Record(kind=CRISIS, id="forged", owner="alice", body={})
+    line = {"holdfast": "record", "kind": forged.kind, "id": forged.id, "owner": "alice", "body": {}}
+    brought = b"".join([whole[0], msgspec.json.encode(line) + b"\n", *whole[1:]])
+    renamed = b"".join(whole).replace(b'"mine"', b'"holdfast/audit"')
+    for archive in (brought, renamed):
+        with pytest.raises(InvalidArgument):
+            await alice.import_sessions(archive)
+
+    with pytest.raises(NotThere):
+        await db.thread("holdfast/audit").head()
+
+
+@pytest.mark.promise("B-07")
+async def test_an_operator_erases_a_persons_identities_with_them(db: hf.Database) -> None:
+    directory = Directory(db)
+    await directory.add(Tenant(id=db.tenant))
+    for user, role in (("ada", "admin"), ("bob", "member")):
+        await directory.add(User(tenant=db.tenant, id=user))
+        await directory.add(Membership(tenant=db.tenant, workspace="default", user=user, roles=(role,)))
+    scopes = ("admin", "read", "write")
+    keys = {
+        user: (await new_key(directory, tenant=db.tenant, user=user, scopes=scopes))[1]
+        for user in ("ada", "bob")
+    }
+    async with served(db, authenticate=KeyAuthentication(directory)) as users:
+        clients = {
+            user: AsyncClient("http://127.0.0.1", token=text, http=users.http) for user, text in keys.items()
+        }
+        await clients["bob"].run_turn("bobs", "hello")
+        operator = clients["ada"].operator
+        preview = await operator.erase(owner="bob", identities=True, dry_run=True)
+        done = await operator.erase(owner="bob", identities=True)
+        with pytest.raises(hf.HoldfastError) as caught:
+            await clients["bob"].threads()
+    left = [key async for key in directory.every(Key, tenant=db.tenant)]
+
+    assert preview.identities == done.identities == {"user": 1, "membership": 1, "key": 1}
+    assert caught.value.code == "unauthenticated"
+    assert [key.user for key in left] == ["ada"]

@@ -1,0 +1,82 @@
+"""How an answer looks while it comes, and what is made of it in the end."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from holdfast.cli.chat.answering import Answer, Heard, LiveAnswer
+from holdfast.runtime.events import Event, MessageAdded, RunFinished, RunStarted, StageStarted, TextDelta
+from holdfast.runtime.messages import Message
+
+LABELS = {"triage": "Understanding"}
+
+
+def shown(*events: Event, terminal: bool = False) -> str:
+    """What a person sees of an answer."""
+    out = io.StringIO()
+    width = {"TERM": "xterm", "COLUMNS": "60", "NO_COLOR": "1"}
+    live = LiveAnswer(Console(file=out, force_terminal=terminal, _environ=width), LABELS)
+    for event in events:
+        live.hear(event)
+    live.end()
+    return out.getvalue()
+
+
+def said(text: str) -> MessageAdded:
+    return MessageAdded(message=Message(role="assistant", content=text))
+
+
+def test_what_was_streamed_is_not_written_twice() -> None:
+    assert shown(TextDelta(text="Hel", step=0), TextDelta(text="lo.", step=0), said("Hello.")) == "  Hello.\n"
+
+
+def test_what_was_not_streamed_is_written_whole() -> None:
+    assert shown(said("Hello.")) == "  Hello.\n"
+
+
+def test_what_was_kept_otherwise_than_it_was_streamed_is_written_too() -> None:
+    assert shown(TextDelta(text="Help", step=0), said("Hello.")) == "  Help\n  Hello.\n"
+
+
+def test_a_second_attempt_begins_anew() -> None:
+    told = shown(TextDelta(text="Hel", step=0), TextDelta(text="Hello.", step=0, attempt=2), said("Hello."))
+
+    assert told == "  Hel\n  (That was cut off. Once more:)\n  Hello.\n"
+
+
+def test_an_answer_that_breaks_off_ends_its_line() -> None:
+    assert shown(TextDelta(text="Hel", step=0)) == "  Hel\n"
+
+
+def test_what_is_at_work_is_told_and_taken_away_again() -> None:
+    told = shown(StageStarted(name="triage"), said("Hello."), terminal=True)
+
+    assert "Understanding …" in told
+    assert told.endswith("\r\x1b[K  Hello.\n")
+
+
+def test_an_answer_cannot_steer_the_terminal() -> None:
+    assert "\x1b" not in shown(TextDelta(text="\x1b]0;mine\x07", step=0), said("\x1b[2J"))
+
+
+def test_what_was_kept_is_what_was_heard() -> None:
+    answer = Answer()
+    for event in (
+        RunStarted(run="r1"),
+        TextDelta(text="Hel", step=0),
+        said("Hello."),
+        said("Bye."),
+        RunFinished(run="r1", termination="natural"),
+    ):
+        answer.hear(event)
+
+    assert answer.heard == Heard(run="r1", text="Hello.\n\nBye.")
+
+
+def test_a_reply_that_could_not_be_kept_is_heard_all_the_same() -> None:
+    answer = Answer()
+    answer.hear(TextDelta(text="You are not alone.", step=0))
+
+    assert answer.heard.text == "You are not alone."
