@@ -22,7 +22,7 @@ from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
 
 CLIENTS, SECONDS = 500, 60.0
-STREAMS, ALLOWED = 10_000, 9_000
+STREAMS, ALLOWED = 10_000, 1_000
 REQUESTS = 100_000
 OPENING = 200
 """How many streams are being opened at the same time."""

@@ -21,6 +21,7 @@ from tests.support.terminal import ROOT, Terminal, terminal
 COMMAND = str(Path(sys.executable).with_name("holdfast"))
 SLOW = [sys.executable, "-m", "tests.acceptance.slow_chat"]
 MARK = "›"
+WIDE = "我最近很焦虑，因为星期五有考试，所以睡不着，也吃不下。"
 SEEN = "A mug, a lamp, a chair, a book and my hand"
 INTRODUCED = """I should say that I run without a language model just now: I am a small program that listens,
 gives back what it hears and knows some exercises."""
@@ -173,15 +174,14 @@ def test_what_is_pasted_is_one_message(open_chat: Open) -> None:
 def test_no_line_is_broken_inside_a_word(open_chat: Open, width: int) -> None:
     chat = open_chat("--thread-id", "t1", width=width)
     told = say(chat, "Hi")
-    say(chat, "我最近很焦虑，因为星期五有考试，所以睡不着，也吃不下。")
-    said = say(chat, "/history")
+    chat.type(WIDE)
+    chat.wait_for(f"\n{MARK}", after=WIDE[-4:])
+    said = answer(say(chat, "/history"), "/history")
     listed = say(chat, "/help").rpartition("/help\n")[2]
 
     assert answer(told, "Hi").endswith(" ".join(INTRODUCED.split()))
-    assert "我最近很焦虑，因为星期五有考试，所以睡不着，也吃不下。" in "".join(
-        answer(said, "/history").split()
-    )
-    assert " ".join(INTRODUCED.split()) in answer(said, "/history")
+    assert WIDE in "".join(said.split())
+    assert " ".join(INTRODUCED.split()) in said
     assert {word for command in COMMANDS for word in command.about.split()} <= set(listed.split())
 
 

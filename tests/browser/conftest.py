@@ -24,7 +24,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-PATIENCE = 5_000
+PATIENCE = 15_000
 """Milliseconds that a test waits for something to appear."""
 
 expect.set_options(timeout=PATIENCE)
@@ -131,5 +131,6 @@ async def visitor(browser: Browser, studio: Studio, user: str) -> AsyncIterator[
     """Somebody who looks at the Studio; at the end the console must be silent."""
     made = Visitor(browser, studio, user)
     yield made
+    studio.go_on.set()
     await made.close()
     assert made.errors == []

@@ -140,7 +140,7 @@ async def test_somebody_in_danger_is_answered_whichever_call_of_the_store_fails(
 ) -> None:
     failing = Database(FailingStore(db.store, fail_at=number)).scope(tenant=db.tenant)
     runtime = companion(failing, finalize_active_sessions_on_close=False)
-    done = await runtime.run_turn("s1", "I am going to kill myself tonight")
+    done = await runtime.run_turn("s1", "I want to die and I have the pills here")
 
     assert done.output.response_type == "crisis" or done.termination == "error"
     assert done.text == reply("level_3", "en")

@@ -13,7 +13,7 @@ from litestar import Litestar
 import holdfast as hf
 from holdfast.client import AsyncClient
 from holdfast.runtime.models import Model
-from holdfast.server.app import create_app
+from holdfast.server.app import Application, create_app
 from holdfast.server.identity.values import Authenticate
 from holdfast.server.offline import OfflineModel
 from holdfast.server.runtimes import MakeRuntime
@@ -26,7 +26,7 @@ __all__ = ["db", "postgres_url", "tenant"]
 class Users:
     """Clients of one server, one for each user."""
 
-    def __init__(self, app: Litestar, http: httpx.AsyncClient, tenant: str) -> None:
+    def __init__(self, app: Application, http: httpx.AsyncClient, tenant: str) -> None:
         self.app = app
         self.http = http
         self.tenant = tenant

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
-from holdfast.client import AsyncClient, Client, calls
+from holdfast.client import AsyncClient, Client, calls, operator_calls
 from holdfast.client.events import Reader
+from holdfast.client.operators import AsyncOperator, Operator
 from holdfast.client.values import Told
 from holdfast.core.errors import OutcomeUnknown, StoreUnavailable, ThreadNotFound
 
@@ -49,6 +50,24 @@ def test_every_call_is_a_method_of_both() -> None:
     }
 
     assert made - public(Client) == set()
+
+
+def test_every_call_of_operators_is_a_method_of_both() -> None:
+    made = {
+        name
+        for name, value in vars(operator_calls).items()
+        if inspect.isfunction(value) and value.__module__ == operator_calls.__name__
+    }
+
+    assert made == public(Operator) == public(AsyncOperator)
+
+
+def test_operators_may_block_too() -> None:
+    client, asked = answering(httpx.Response(200, json={"rows": 3}))
+    found = client.operator.purge_crises(dry_run=True, key="k")
+
+    assert found.rows == 3
+    assert (asked[0].url.path, asked[0].headers["idempotency-key"]) == ("/api/v1/crises/purge", "k")
 
 
 def test_nothing_listens_there() -> None:

@@ -15,7 +15,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from holdfast.server.identity.settings import IssuerSettings
+from holdfast.server.identity.settings import DISCOVERY, IssuerSettings
 
 TENANT = "11111111-2222-3333-4444-555555555555"
 AUDIENCE = "api://holdfast"
@@ -35,7 +35,7 @@ def public_text(key: rsa.RSAPrivateKey) -> bytes:
 
 
 class Issuer:
-    """Signs tokens and publishes its keys. ``answer`` is sent in their place if it is set."""
+    """Signs tokens and publishes its keys. ``answer`` is sent in their place; ``says`` is said besides."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -44,6 +44,7 @@ class Issuer:
         self.heard = asyncio.Event()
         self.status = 200
         self.answer: bytes | None = None
+        self.says: dict[str, str] = {}
         self.wait: asyncio.Event | None = None
 
     @property
@@ -111,12 +112,14 @@ class Issuer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request and close the connection."""
         try:
-            await reader.readuntil(b"\r\n\r\n")
+            asked = await reader.readuntil(b"\r\n\r\n")
             self.asked += 1
             self.heard.set()
             if self.wait is not None:
                 await self.wait.wait()
             body = self.answer if self.answer is not None else self.published()
+            if DISCOVERY.encode() in asked.partition(b"\r\n")[0]:
+                body = json.dumps({"issuer": self.url, "jwks_uri": f"{self.url}/keys"} | self.says).encode()
             head = f"HTTP/1.1 {self.status} x\r\ncontent-length: {len(body)}\r\nlocation: {self.url}/keys\r\n"
             writer.write(f"{head}connection: close\r\n\r\n".encode() + body)
             await writer.drain()

@@ -37,6 +37,8 @@ def receipt(found: Receipt) -> RenderableType:
 
 def outcome(found: Receipt) -> Text:
     """What a receipt comes to, in a sentence."""
+    if found.status == PREVIEW and not found.counts:
+        return Text("There is nothing to erase. Check the name, and --tenant.")
     words = {
         PREVIEW: "This would be erased. Nothing was removed.",
         COMPLETE: "Erased. The receipt is kept.",

@@ -646,7 +646,7 @@ class Unauthenticated(AccessRefused):
 
 @dataclass(eq=False)
 class Forbidden(AccessRefused):
-    """The credentials hold, but they do not reach this. Ask for the role or the scope that the sentence names."""
+    """The credentials hold, but they do not reach this. Ask for the role or the scope that is named."""
 
     problem: str
     code: ClassVar[str] = "forbidden"
@@ -655,7 +655,7 @@ class Forbidden(AccessRefused):
 
 @dataclass(eq=False)
 class IssuerUnavailable(AccessRefused):
-    """The keys of the issuer of tokens could not be had, so no token can be checked. Try again a little later."""
+    """The keys of the issuer of tokens could not be had, so no token can be checked. Try again later."""
 
     issuer: str
     problem: str
@@ -665,7 +665,7 @@ class IssuerUnavailable(AccessRefused):
 
 @dataclass(eq=False)
 class UnsafeSettings(HoldfastError):
-    """The server would not be safe as it is set up, so it does not start. Each problem says what to change."""
+    """The server would not be safe as it is set up, so it does not start. Each problem says what to do."""
 
     problems: list[str]
     code: ClassVar[str] = "unsafe_settings"

@@ -88,7 +88,7 @@ class Connection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         """The reader does not keep up."""
-        pass
+        self._writing.set(self.write_seconds)
         super().pause_writing()
 
     def resume_writing(self) -> None:

@@ -190,6 +190,16 @@ async def test_what_was_brought_back_is_the_next_to_be_undone(memory: Memory, db
     assert await memory.undo() == 1
 
 
+@pytest.mark.promise("B-11")
+async def test_what_only_waits_for_a_word_is_not_what_is_undone(memory: Memory) -> None:
+    await memory.propose([await id_of(memory, "Ann")])
+    await memory.cancel()
+    await memory.propose([await id_of(memory, "Ann")])
+    await memory.undo()
+
+    assert await known(memory) == ["Ann"]
+
+
 async def test_however_often_a_change_was_undone_and_done_again_it_can_be_undone() -> None:
     async with hf.open("memory://") as db:
         memory = Memory(db, "alice")

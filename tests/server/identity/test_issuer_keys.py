@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from jwt.algorithms import RSAAlgorithm
 
-from holdfast.core.errors import IssuerUnavailable
+from holdfast.core.errors import InvalidArgument, IssuerUnavailable
 from holdfast.server.identity import issuer as issuers
-from holdfast.server.identity.issuer import FRESH_S, PAUSE_S, USABLE_S, IssuerKeys, keys_of
+from holdfast.server.identity.issuer import FRESH_S, PAUSE_S, USABLE_S, IssuerKeys, keys_of, place_of
+from holdfast.server.identity.settings import DISCOVERY, auth_settings
 from tests.support.issuer import Issuer, issuing, rsa_key
 
 
@@ -212,3 +213,54 @@ async def test_a_redirect_is_not_followed(issuer: Issuer, keys: IssuerKeys) -> N
     with pytest.raises(IssuerUnavailable):
         await keys.key("first")
     assert issuer.asked == 1
+
+
+# Where they are.
+
+
+@pytest.mark.promise("F-09")
+async def test_an_issuer_says_itself_where_its_keys_are(issuer: Issuer, time: Seconds) -> None:
+    found = await IssuerKeys(f"{issuer.url}{DISCOVERY}", time).key("first")
+
+    assert found is not None
+    assert issuer.asked == 2
+
+
+@pytest.mark.promise("F-09")
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"issuer": "https://somebody.else"},
+        {"jwks_uri": "http://192.0.2.7/keys"},
+        {"jwks_uri": "file:///keys"},
+    ],
+    ids=["another issuer", "keys without TLS", "keys in a file"],
+)
+async def test_a_description_that_leads_elsewhere_is_refused(
+    issuer: Issuer, time: Seconds, says: dict[str, str]
+) -> None:
+    issuer.says = says
+
+    with pytest.raises(IssuerUnavailable):
+        await IssuerKeys(f"{issuer.url}{DISCOVERY}", time).key("first")
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"issuer": 1, "jwks_uri": 2}', b"\xff"])
+def test_what_describes_no_issuer_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="description"):
+        place_of(data, "https://issuer.example")
+
+
+def test_without_a_place_the_description_is_asked() -> None:
+    told = {
+        "AUTH_MODE": "oidc",
+        "HOLDFAST_OIDC_AUDIENCE": "api://holdfast",
+        "HOLDFAST_OIDC_TENANTS": "acme",
+        "HOLDFAST_OIDC_ISSUER": "https://issuer.example/",
+    }
+    settings = auth_settings(told).issuer
+
+    assert settings is not None
+    assert settings.keys_url == f"https://issuer.example{DISCOVERY}"
+    with pytest.raises(InvalidArgument):
+        auth_settings({**told, "HOLDFAST_OIDC_ISSUER": "https://issuer.example/{tenantid}"})

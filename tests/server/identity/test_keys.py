@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from holdfast.core.errors import Forbidden, InvalidArgument, RecordNotFound, Unauthenticated
-from holdfast.core.values import RecordQuery
+from holdfast.core.rows import Ask, Asking
+from holdfast.core.values import RecordQuery, Scope
 from holdfast.server.identity.entries import Key, Tenant, User
 from holdfast.server.identity.keeping import Directory
 from holdfast.server.identity.keys import HOUR_MS, KeyAuthentication, new_key, revoke
@@ -145,3 +148,49 @@ async def test_a_key_that_makes_no_sense_is_not_made(directory: Directory, acme:
         await new_key(directory, tenant=acme, lasts_ms=0)
     with pytest.raises(RecordNotFound):
         await new_key(directory, tenant=acme, user="nobody")
+
+
+async def test_a_key_that_was_seen_before_is_looked_up_in_one_question(
+    directory: Directory, acme: str, enter: KeyAuthentication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, text = await new_key(directory, tenant=acme, user="alice")
+    await enter({"x-api-key": text})
+    store, asked = directory.db.store, []
+    read = store.read
+
+    def noted(asking: Asking[Any]) -> Asking[Any]:
+        answer = None
+        try:
+            while True:
+                question: Ask[Any] = asking.send(answer)
+                asked.append(question)
+                answer = yield question
+        except StopIteration as end:
+            return end.value
+
+    async def reading(scope: Scope, asking: Asking[Any]) -> Any:
+        return await read(scope, noted(asking))
+
+    monkeypatch.setattr(store, "read", reading)
+    again = await enter({"x-api-key": text})
+
+    assert again.user == "alice"
+    assert len(asked) == 1
+
+
+@pytest.mark.promise("F-09")
+async def test_what_was_seen_before_is_looked_at_anew(
+    directory: Directory, acme: str, enter: KeyAuthentication
+) -> None:
+    key, text = await new_key(directory, tenant=acme, user="alice")
+    await enter({"x-api-key": text})
+    alice = await directory.get(User, acme, "alice")
+    await directory.change(alice, enabled=False)
+    with pytest.raises(Forbidden):
+        await enter({"x-api-key": text})
+    await directory.change(alice, enabled=True)
+    await enter({"x-api-key": text})
+    await revoke(directory, key.id)
+
+    with pytest.raises(Unauthenticated):
+        await enter({"x-api-key": text})

@@ -23,7 +23,7 @@ SPANS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 async def create(
     call: Call,
     label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
-    scope: Annotated[list[str] | None, typer.Option("--scope", help="read, write or admin.")] = None,
+    scope: Annotated[list[str] | None, typer.Option("--scope", help="read, write, admin, operator")] = None,
     lasts: Annotated[str | None, typer.Option("--lasts", metavar="SPAN", help="12h, 90d or 4w.")] = None,
     workspace: WorkspaceId = DEFAULT_WORKSPACE,
 ) -> Answer:

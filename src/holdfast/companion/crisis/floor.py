@@ -42,6 +42,8 @@ KINDS = {
     "topic": "unclear",
     "weak": "unclear",
 }
+ORDER = list(KINDS)
+"""Which of two signs of one weight names the whole: danger to oneself comes first."""
 SELF, ANOTHER = "self", "another"
 
 
@@ -178,7 +180,7 @@ def _points(turn: Reading) -> float:
 
 
 def _judged(now: Reading, level: int, *, says_safe: bool) -> Judged:
-    ranked = sorted(now.hits, key=lambda hit: -hit.sign.weight)
+    ranked = sorted(now.hits, key=lambda hit: (-hit.sign.weight, ORDER.index(hit.sign.shows)))
     displaced = now.has("displaced")
     other = (
         bool(ranked) and not displaced and all(hit.other for hit in ranked if hit.sign.weight >= Level.RISK)

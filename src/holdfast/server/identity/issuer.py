@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -12,6 +13,8 @@ from jwt import InvalidKeyError, PyJWKError
 from jwt.algorithms import RSAAlgorithm
 
 from holdfast.core.errors import IssuerUnavailable
+from holdfast.server.identity.dev import is_loopback
+from holdfast.server.identity.settings import DISCOVERY
 
 FRESH_S = 3600.0
 """How long keys are taken to be all that the issuer has."""
@@ -69,13 +72,44 @@ class IssuerKeys:
     async def _fetch(self) -> None:
         """Ask the issuer. Others wait meanwhile, so the time of asking is noted at the end."""
         try:
-            self._keys = keys_of(await _download(self._url))
+            self._keys = keys_of(await _download(await self._place()))
             self._fetched = self._clock()
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             self._problem = str(error) or type(error).__name__
         except ValueError as error:
             self._problem = f"what it sent cannot be used ({error})"
         self._tried = self._clock()
+
+    async def _place(self) -> str:
+        """Where the keys are: at the URL, or where the issuer's description at the URL says."""
+        if not self._url.endswith(DISCOVERY):
+            return self._url
+        return place_of(await _download(self._url), self._url.removesuffix(DISCOVERY))
+
+
+def place_of(data: bytes, issuer: str) -> str:
+    """Where an issuer publishes its keys, as its description says.
+
+    Raises:
+        ValueError: It is another issuer's, or the keys would come over a connection that others can change.
+    """
+    try:
+        told = msgspec.json.decode(data, type=_Description)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError("not the description of an issuer") from error
+    if told.issuer.rstrip("/") != issuer:
+        raise ValueError("the description of another issuer")
+    url = urlsplit(told.jwks_uri)
+    if url.scheme != "https" and not is_loopback(url.hostname):
+        raise ValueError("keys that come without TLS")
+    return told.jwks_uri
+
+
+class _Description(msgspec.Struct):
+    """What an issuer says about itself; much more than this."""
+
+    issuer: str
+    jwks_uri: str
 
 
 async def _download(url: str) -> bytes:

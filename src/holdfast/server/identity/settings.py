@@ -9,6 +9,9 @@ from holdfast.core.errors import InvalidArgument
 
 Mode = Literal["dev", "keys", "entra", "oidc"]
 ENTRA_ISSUER: Final = "https://login.microsoftonline.com/{tenantid}/v2.0"
+DISCOVERY: Final = "/.well-known/openid-configuration"
+"""Where an issuer describes itself, below its own URL."""
+
 ENTRA_KEYS: Final = "https://login.microsoftonline.com/common/discovery/v2.0/keys"
 
 
@@ -52,9 +55,10 @@ def auth_settings(environment: Mapping[str, str]) -> AuthSettings:
 
 def _issuer(environment: Mapping[str, str], mode: str) -> IssuerSettings:
     entra = mode == "entra"
+    issuer = _needed(environment, "HOLDFAST_OIDC_ISSUER", ENTRA_ISSUER if entra else None)
     return IssuerSettings(
-        issuer=_needed(environment, "HOLDFAST_OIDC_ISSUER", ENTRA_ISSUER if entra else None),
-        keys_url=_needed(environment, "HOLDFAST_OIDC_KEYS_URL", ENTRA_KEYS if entra else None),
+        issuer=issuer,
+        keys_url=_needed(environment, "HOLDFAST_OIDC_KEYS_URL", ENTRA_KEYS if entra else _described(issuer)),
         audience=_listed(_needed(environment, "HOLDFAST_OIDC_AUDIENCE")),
         tenants=frozenset(_listed(_needed(environment, "HOLDFAST_OIDC_TENANTS"))),
         tenant_claim=environment.get("HOLDFAST_OIDC_TENANT_CLAIM", "tid"),
@@ -62,6 +66,11 @@ def _issuer(environment: Mapping[str, str], mode: str) -> IssuerSettings:
         leeway_s=_number(environment, "HOLDFAST_OIDC_LEEWAY", 60),
         first_sight=truth(environment, "HOLDFAST_OIDC_FIRST_SIGHT", default=True),
     )
+
+
+def _described(issuer: str) -> str | None:
+    """Where an issuer says where its keys are; nowhere for a template, which stands for many issuers."""
+    return None if "{" in issuer else f"{issuer.rstrip('/')}{DISCOVERY}"
 
 
 def truth(environment: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -1,161 +1,252 @@
-"""What a message shows: the signs found in it, without those that idiom, denial, past or story explain."""
+// The conversation: what was said, the answer as it comes, a box to write into, and a way to stop.
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+import { get, path, post } from "./api.js";
+import { make, put } from "./dom.js";
+import { icon } from "./icons.js";
+import { button, problem } from "./parts.js";
+import { isAfter, listen } from "./stream.js";
+import { asListed, Transcript } from "./transcript.js";
 
-import msgspec
+const PAGE = 60;
+const END = 999_999_999; // no event of a version has a place behind this one
+const NEAR = 80;
+const ENDINGS = { cancelled: "Stopped.", failed: "The turn failed.", interrupted: "The turn was interrupted.", suspended: "It waits for a decision." };
 
-from holdfast.companion.crisis.lexicon import Language, Lexicon, Sign
-from holdfast.companion.crisis.words import COMMA, QUOTE, STOP, words
+/**
+ * The conversation of one thread.
+ *
+ * With `turn` ({user, incognito}) one can write into it; otherwise `closed` says why not. `changed(event)` is told
+ * of every durable event.
+ */
+export class Talk {
+  constructor({ id, turn, closed, signal, changed }) {
+    Object.assign(this, { id, turn, signal, changed });
+    Object.assign(this, { mark: null, at: null, log: "history", run: null, turning: null, follower: null, live: null, unsent: null });
+    this.older = make("div.row", {});
+    this.transcript = new Transcript(make("div.messages", {}));
+    this.tail = make("div.messages", { "aria-live": "off" });
+    this.decisions = make("div.messages", {});
+    this.scroller = make("div.scroll", { tabindex: "0", role: "log", "aria-label": "Messages" },
+      this.older, this.transcript.element, this.tail, this.decisions);
+    this.notice = make("div", { role: "status" });
+    this.status = make("p.quiet.small", { role: "status" });
+    this.foot = make("div.foot", {}, turn ? this.composer() : null, this.status);
+    if (!turn) this.close(closed);
+    this.element = make(`section.talk${turn?.incognito ? ".veiled" : ""}`, { "aria-label": "Conversation" }, this.notice, this.scroller, this.foot);
+    this.stuck = true;
+    this.scroller.addEventListener("scroll", () => { this.stuck = this.isNearEnd(); }, { passive: true });
+    const resized = new ResizeObserver(() => { if (this.stuck) this.scrollDown(); });
+    [this.scroller, this.transcript.element, this.tail, this.decisions].forEach((part) => resized.observe(part));
+    signal.addEventListener("abort", () => resized.disconnect());
+    document.addEventListener("visibilitychange", () => this.watch(), { signal });
+    signal.addEventListener("abort", () => { this.follower?.abort(); this.turning?.abort(); });
+  }
 
-REACH = 5
-"""How many words a "not" reaches."""
-LONGEST = 2_000
-"""Words that are read of one message: its beginning and its end, if there are more."""
-CORE = frozenset({"wish", "passive", "veiled", "coded", "method"})
-AIDS = frozenset({"means", "prepared", "farewell"})
-SELF = CORE | AIDS | {"intent", "act", "selfharm", "topic"}
-OTHERS = frozenset({"threat", "violence"})
-DENIABLE = frozenset(
-    {"intent", "act", "wish", "selfharm", "coded", "means", "violence", "threat", "concern", "topic"}
-)
-TOLD = SELF | OTHERS | {"concern", "distress", "topic"}
-FRAMES = frozenset(
-    {"harmless", "past", "current", "story", "loss", "joke", "earnest", "displaced", "leaving", "worry"}
-    | {"wants_distance", "soon", "asks_risk", "asks_plan", "asks_safe", "yes", "no", "unsure", "safe"}
-)
+  /** Let nobody write here, and say why. */
+  close(why) {
+    this.turn = null;
+    put(this.foot, make("p.quiet.small", {}, why), this.status);
+  }
 
+  composer() {
+    this.box = make("textarea", { rows: 1, placeholder: "Write a message", "aria-label": "Message" });
+    this.sender = make("button.main.icon", { type: "submit", "aria-label": "Send", title: "Send" }, icon("send"));
+    this.stopper = button("button.icon.bad", icon("stop"), () => this.stop(), { "aria-label": "Stop", title: "Stop", hidden: true });
+    this.box.addEventListener("input", () => this.fit());
+    this.box.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      form.requestSubmit();
+    });
+    const form = make("form.composer", {}, this.box, this.stopper, this.sender);
+    form.addEventListener("submit", (event) => { event.preventDefault(); this.send(this.box.value.trim()); });
+    return form;
+  }
 
-class Hit(msgspec.Struct, frozen=True):
-    """A sign, where it stands, and whether it is about another person.
+  fit() {
+    this.box.style.height = "auto";
+    this.box.style.height = `${Math.min(this.box.scrollHeight + 2, 160)}px`;
+  }
 
-    ``between`` are the words that a pattern leaves room for: they are not part of the sign.
-    """
+  // Reading.
 
-    sign: Sign
-    pattern: int
-    start: int
-    end: int
-    sentence: int
-    between: tuple[str, ...] = ()
-    other: bool = False
+  /** Show the messages at a version, or now. */
+  async load(at = null) {
+    this.at = at;
+    const page = await get(path`/threads/${this.id}/messages`, { limit: PAGE, at, log: this.log }, this.signal);
+    if (this.at !== at) return;
+    this.transcript.clear();
+    put(this.tail);
+    this.live = null;
+    page.messages.forEach((message) => this.transcript.add(message));
+    this.tail.hidden = this.decisions.hidden = at !== null;
+    if (at === null) this.mark = `${page.version}.${END}`;
+    this.foreign = page.messages.find((message) => message.format !== "holdfast")?.format ?? null;
+    this.showOlder(page.next);
+    if (page.messages.length === 0) put(this.tail, make("p.quiet", {}, "Nothing was said yet."));
+    this.tail.hidden = at !== null && page.messages.length > 0;
+    this.scrollDown();
+  }
 
+  showOlder(cursor) {
+    put(this.older, cursor && button("button.small", "Show earlier messages", async () => {
+      const height = this.scroller.scrollHeight;
+      this.stuck = false;
+      const page = await get(path`/threads/${this.id}/messages`, { limit: PAGE, at: this.at, log: this.log, cursor }, this.signal);
+      this.transcript.before(page.messages);
+      this.showOlder(page.next);
+      this.scroller.scrollTop += this.scroller.scrollHeight - height;
+    }));
+  }
 
-class Reading(msgspec.Struct, frozen=True):
-    """The signs that a message has, and what frames it."""
+  isNearEnd() {
+    return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < NEAR;
+  }
 
-    hits: Sequence[Hit]
-    frames: frozenset[str]
-    length: int
+  scrollDown() {
+    this.stuck = true;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
 
-    def of(self, *kinds: str) -> list[Hit]:
-        """The signs of some kinds."""
-        return [hit for hit in self.hits if hit.sign.shows in kinds]
+  /** Follow the thread while nobody writes here and the page can be seen. */
+  watch() {
+    const should = this.mark !== null && !this.turning && !this.turn?.incognito && !document.hidden && !this.signal.aborted;
+    if (!should) {
+      this.follower?.abort();
+      this.follower = null;
+      return;
+    }
+    if (this.follower) return;
+    const follower = this.follower = new AbortController();
+    this.listening({ method: "GET", where: path`/threads/${this.id}/events` }, follower.signal)
+      .catch((error) => this.say(error));
+  }
 
-    def has(self, *kinds: str) -> bool:
-        """Whether there is a sign or a frame of one of these kinds."""
-        return any(kind in self.frames for kind in kinds) or any(hit.sign.shows in kinds for hit in self.hits)
+  listening(ask, signal) {
+    return listen(ask, {
+      signal,
+      last: () => this.mark,
+      hear: (event) => this.hear(event),
+      cut: (failures) => { this.dropLive(); if (failures) this.say("The connection is lost. Trying again…"); },
+      back: () => this.say(""),
+    });
+  }
 
+  hear({ type, id, data }) {
+    if (id !== null) {
+      if (!isAfter(id, this.mark)) return;
+      this.mark = id;
+    }
+    if (type === "run_started") this.began(data.run);
+    else if (type === "text") this.grow(data);
+    else if (type === "message") this.keep(data.message, Number(id.split(".")[0]));
+    else if (type === "rewritten") this.rewritten = true;
+    else if (type === "run_finished") this.finished(data);
+    if (id !== null) this.changed({ type, id, data });
+  }
 
-def read(message: str, lexicon: Lexicon) -> Reading:
-    """Find what a message shows."""
-    said = words(message, lexicon.spelling)
-    if len(said) > LONGEST:
-        said = said[: LONGEST // 2] + said[-LONGEST // 2 :]
-    said = [*said, STOP]
-    found = list(_found(said, lexicon))
-    frames = [hit for hit in found if hit.sign.shows in FRAMES]
-    hits = _kept(said, [hit for hit in found if hit.sign.shows not in FRAMES], frames, lexicon)
-    return Reading(hits, frozenset(hit.sign.shows for hit in frames), sum(word.isalnum() for word in said))
+  keep(message, version) {
+    this.dropLive();
+    if (message.role === "user") this.dropUnsent();
+    if (this.at !== null || this.log !== "history") return;
+    if (this.tail.firstElementChild?.tagName === "P") put(this.tail);
+    this.transcript.add(asListed(message, version));
+  }
 
+  /** Some more of an answer that is not durable yet; another attempt begins anew. */
+  grow({ text, step, attempt }) {
+    const name = `${step}.${attempt ?? 1}`;
+    if (this.live?.name !== name) {
+      this.dropLive();
+      const said = make("div.said", {});
+      this.live = { name, said, element: make("div.message.assistant.live", {}, said) };
+      this.tail.append(this.live.element);
+    }
+    this.live.said.append(text);
+  }
 
-def _found(said: Sequence[str], lexicon: Lexicon) -> Iterator[Hit]:
-    text = " " + " ".join(said) + " "
-    starts, stops, at = [], [], 1
-    for number, word in enumerate(said):
-        starts.append(at)
-        at += len(word) + 1
-        if word == STOP:
-            stops.append(number)
-    for number in lexicon.index.worth_trying(set(said)):
-        for match in lexicon.index.patterns[number].expression.finditer(text):
-            start = bisect_right(starts, match.start()) - 1
-            end = bisect_right(starts, match.end() - 1)
-            between = tuple(" ".join(gap for gap in match.groups() if gap).split())
-            yield Hit(lexicon.signs[number], number, start, end, bisect_right(stops, start - 1), between)
+  dropLive() {
+    this.live?.element.remove();
+    this.live = null;
+  }
 
+  dropUnsent() {
+    this.unsent?.remove();
+    this.unsent = null;
+  }
 
-def _kept(said: Sequence[str], hits: Iterable[Hit], frames: Sequence[Hit], lexicon: Lexicon) -> list[Hit]:
-    kinds = {frame.sign.shows for frame in frames}
-    harmless = [frame for frame in frames if frame.sign.shows == "harmless"]
-    over = _sentences(frames, "past") - _sentences(frames, "current")
-    quoted = _quoted(said)
-    kept = []
-    for hit in hits:
-        language = lexicon.languages[hit.sign.language]
-        if any(idiom.start < hit.end and hit.start < idiom.end for idiom in harmless):
-            continue
-        if hit.sign.shows in TOLD and hit.sentence in over:
-            continue
-        if hit.sign.shows in DENIABLE and _denied(said, hit, language):
-            continue
-        about = _about_another(said, hit, language) if hit.sign.shows in SELF else hit.sign.shows == "concern"
-        told = hit.start in quoted and ("story" in kinds or not language.others.isdisjoint(said))
-        if _explained(hit, kinds, about=about, told=told, mine=_mine(said, hit, language)):
-            continue
-        kept.append(msgspec.structs.replace(hit, other=about))
-    return kept
+  // Writing.
 
+  async send(text) {
+    if (!text || this.turning) return;
+    if (this.at !== null) await this.load();
+    this.box.value = "";
+    this.fit();
+    const turning = this.turning = new AbortController();
+    this.watch();
+    this.busy(true);
+    if (this.tail.firstElementChild?.tagName === "P") put(this.tail);
+    this.unsent = make("div.message.user.unsent", {}, make("div.said", {}, text));
+    this.tail.append(this.unsent);
+    this.scrollDown();
+    this.say("");
+    const body = this.turn.incognito ? { message: text, mode: "incognito" } : { message: text, user: this.turn.user };
+    try {
+      await this.listening({ method: "POST", where: path`/threads/${this.id}/turns`, body, headers: { "Idempotency-Key": crypto.randomUUID() } }, turning.signal);
+    } catch (error) {
+      if (this.unsent) this.box.value = text;
+      this.fit();
+      this.say(error);
+    } finally {
+      await this.settled();
+    }
+  }
 
-def _sentences(frames: Iterable[Hit], kind: str) -> set[int]:
-    return {frame.sentence for frame in frames if frame.sign.shows == kind}
+  async settled() {
+    this.dropLive();
+    this.dropUnsent();
+    this.turning = null;
+    this.busy(false);
+    if (this.signal.aborted) return;
+    if (this.rewritten) {
+      this.rewritten = false;
+      await this.load();
+    }
+    this.changed({ type: "settled" });
+    this.watch();
+  }
 
+  async stop() {
+    if (this.run) await post(path`/runs/${this.run}/cancel`);
+  }
 
-def _quoted(said: Sequence[str]) -> set[int]:
-    marks = [number for number, word in enumerate(said) if word == QUOTE]
-    return {at for start, end in zip(marks[::2], marks[1::2], strict=False) for at in range(start, end)}
+  began(run) {
+    this.run = run;
+    if (this.turn) this.stopper.hidden = false;
+  }
 
+  finished({ termination, problem: why }) {
+    this.run = null;
+    if (this.turn) this.stopper.hidden = true;
+    this.dropLive();
+    const said = ENDINGS[termination];
+    if (said) this.say(why ? `${said} ${why}` : said);
+    if (this.rewritten && !this.turning) {
+      this.rewritten = false;
+      this.load(this.at).catch((error) => this.say(error));
+    }
+  }
 
-def _denied(said: Sequence[str], hit: Hit, language: Language) -> bool:
-    """Whether a "not" reaches a sign that is none itself: from before it, from within, or right behind it."""
-    if any(word in language.nots for word in hit.between):
-        return True
-    if any(word in language.nots for word in said[hit.start : hit.end]):
-        return False
-    for at in range(hit.start - 1, max(hit.start - 1 - REACH, -1), -1):
-        if said[at] in (STOP, COMMA) or said[at] in language.ends:
-            break
-        if said[at] in language.nots:
-            return said[at + 1] not in language.keeps
-    return any(word in language.nots_after for word in said[hit.end : hit.end + 2])
+  busy(on) {
+    this.element.setAttribute("aria-busy", String(on));
+    this.sender.disabled = on;
+    if (on) return;
+    this.stopper.hidden = true;
+    this.box.focus();
+  }
 
-
-def _about_another(said: Sequence[str], hit: Hit, language: Language) -> bool:
-    if any(word in language.self for word in said[hit.start : hit.end]):
-        return False
-    for at in range(hit.end - 1, -1, -1):
-        if said[at] == STOP and at < hit.start:
-            return False
-        if said[at] in language.others:
-            return True
-        if at < hit.start and said[at] in language.self:
-            return False
-    return False
-
-
-def _mine(said: Sequence[str], hit: Hit, language: Language) -> bool:
-    return any(word in language.self for word in said[max(hit.start - 2, 0) : hit.end])
-
-
-def _explained(hit: Hit, kinds: set[str], *, about: bool, told: bool, mine: bool) -> bool:
-    """Whether the rest of the message makes a sign harmless."""
-    shows = hit.sign.shows
-    if told and shows in TOLD and not kinds & {"displaced", "earnest"}:
-        return True
-    if "story" in kinds and shows in TOLD and (about or not mine):
-        return True
-    if "loss" in kinds and (about or shows == "topic"):
-        return True
-    if "joke" in kinds and "earnest" not in kinds and shows == "coded":
-        return True
-    return "leaving" in kinds and shows in AIDS | {"weak", "distress", "might"}
+  say(said) {
+    if (said?.name === "AbortError") return;
+    put(this.status, said instanceof Error ? problem(said) : said);
+  }
+}

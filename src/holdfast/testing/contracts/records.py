@@ -19,6 +19,7 @@ from holdfast.core.errors import (
     VersionConflict,
 )
 from holdfast.core.items import user
+from holdfast.core.rows import AskRecordsNamed, ask
 from holdfast.core.values import (
     Absent,
     AppendTo,
@@ -33,6 +34,7 @@ from holdfast.core.values import (
     Record,
     RecordQuery,
     Require,
+    Scope,
     Write,
 )
 from holdfast.testing.clock import Clock
@@ -143,6 +145,19 @@ class RecordsContract(Given):
         assert [record.body for record in await db.records.find(RecordQuery(kind="k", tags=("new",)))] == [2]
 
     @pytest.mark.promise("T-14")
+    async def test_several_records_are_found_in_one_question(self, db: Database) -> None:
+        for kind, id, owner in (("a", "1", "alice"), ("a", "2", "bob"), ("b", "1", None)):
+            await db.records.put(Record(kind=kind, id=id, owner=owner, body={"id": id}))
+        wanted = AskRecordsNamed((("b", "1"), ("a", "2"), ("a", "1"), ("b", "2"), ("c", "1")))
+        found = {
+            user: {(r.kind, r.id, r.owner) for r in await db.store.read(scope, ask(wanted))}
+            for user in (None, "alice")
+            for scope in [Scope(tenant=db.tenant, user=user)]
+        }
+
+        assert found[None] == {("a", "1", "alice"), ("a", "2", "bob"), ("b", "1", None)}
+        assert found["alice"] == {("a", "1", "alice")}
+
     async def test_records_are_found_by_owner(self, db: Database) -> None:
         for owner in ("alice", "bob", None):
             await db.records.put(Record(kind="k", id=f"{owner}", body=owner, owner=owner))

@@ -135,7 +135,7 @@ async function newChat(go, me) {
   let before = user.value;
   veil.addEventListener("change", () => {
     if (veil.checked) before = user.value;
-    
+    user.value = veil.checked ? "" : before;
     user.disabled = veil.checked;
     user.placeholder = veil.checked ? "nobody" : WEB_USER;
     about.hidden = !veil.checked;

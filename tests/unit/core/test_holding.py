@@ -1,0 +1,32 @@
+"""Legal holds: what is planned before somebody is held does not happen once they are."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+import holdfast as hf
+from holdfast.core import erasing
+from holdfast.core.erasing import Receipt
+from holdfast.core.holding import HOLD, hold_id
+from holdfast.core.planning import Plan
+from holdfast.core.rows import CheckRecord
+from holdfast.core.values import Scope
+
+SUBJECT = erasing.subject_of("ann", None, with_crisis_log=False)
+
+
+@pytest.mark.promise("B-07")
+async def test_an_erasure_is_bound_to_there_being_no_hold_when_it_commits() -> None:
+    async with hf.open("memory://") as db:
+        await db.create("one", owner="ann")
+        begun = await db.erase(owner="bob")
+        receipt = Receipt(id=begun.id, time=0, what="owner", subject="", salt=begun.salt)
+        planning = partial(erasing.plan_threads, SUBJECT, receipt, ["one"], db.store.limits)
+        plan: Plan = await db.store.change(Scope(), planning)
+
+    assert [effect for effect in plan.effects if isinstance(effect, CheckRecord)] == [
+        CheckRecord(kind=HOLD, id=hold_id("owner", "ann"), before=0),
+        CheckRecord(kind=HOLD, id=hold_id("thread", "one"), before=0),
+    ]
