@@ -103,8 +103,11 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(open_chat: Open, tmp_path: Pat
     chat.press("C-c")
     chat.wait_for("Stopped. Ctrl-C again leaves.\n›")
     (tmp_path / "go").touch()
+    told = say(chat, "And now?")
+    kept = answer(say(chat, "/history"), "/history")
 
-    assert answer(say(chat, "And now?"), "And now?") == "It begins well. It goes on. And it ends well."
+    assert answer(told, "And now?") == "It begins well. It goes on. And it ends well."
+    assert kept == "› Tell me about your day › And now? It begins well. It goes on. And it ends well."
 
 
 def test_ctrl_c_throws_a_line_away_and_leaves_if_there_is_none(open_chat: Open) -> None:

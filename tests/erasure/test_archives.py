@@ -77,6 +77,22 @@ async def test_an_archive_of_one_person_goes_whole(db: hf.Database, tmp_path: Pa
 
 
 @pytest.mark.promise("B-07")
+@pytest.mark.parametrize("ids", [None, ["alice-1"]], ids=["rewritten", "removed"])
+async def test_zeros_are_written_over_what_an_archive_held(
+    db: hf.Database, tmp_path: Path, store_name: str, ids: list[str] | None
+) -> None:
+    archive, blocks = tmp_path / "threads.jsonl", tmp_path / "below" / "blocks"
+    await export(db, archive, ids)
+    blocks.parent.mkdir()
+    blocks.hardlink_to(archive)  # another name for the blocks that the archive lay in
+    found = traces(blocks.read_bytes(), "alice")
+    await db.erase(owner="alice")
+
+    assert WORDS["alice"] in found
+    assert set(blocks.read_bytes()) == {0}
+
+
+@pytest.mark.promise("B-07")
 async def test_a_thread_goes_with_its_fork_and_all_that_is_about_the_two(
     tmp_path: Path, store_name: str
 ) -> None:

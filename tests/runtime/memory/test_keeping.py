@@ -200,6 +200,15 @@ async def test_an_episode_has_one_arc(memory: Memory) -> None:
     assert kept.themes == ("work", "sleep", "rest")
 
 
+@pytest.mark.promise("R-12")
+async def test_what_an_episode_left_already_is_not_left_again(memory: Memory, db: Database) -> None:
+    arc = Arc(id="", episode="e1", summary="talked about Ann")
+    await db.commit(await memory.closing(arc, [sister("Ann")]))
+    again = await memory.closing(arc, [sister("Ann")])
+
+    assert (again, (await only(memory)).times, len((await memory.page("arcs")).arcs)) == ([], 1, 1)
+
+
 @pytest.mark.promise("B-11")
 async def test_everything_is_carried_away_with_its_sources(memory: Memory) -> None:
     await memory.learn([sister("Ann"), rule("length", "Be brief.")])
