@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -129,6 +130,24 @@ async def test_a_part_leaves_no_bytes_either(file: Path, store_name: str) -> Non
     assert secret[:6].encode() not in raw(file)
     assert receipt.status == COMPLETE
     assert all(verdict.ok for verdict in verdicts)
+
+
+@pytest.mark.promise("B-07")
+async def test_a_state_that_was_kept_whole_leaves_no_bytes_when_a_part_goes(
+    file: Path, store_name: str
+) -> None:
+    async with hf.open(f"sqlite:///{file}") as db:
+        thread = await db.create("anchored", owner="bob")
+        await thread.append(items=[hf.user("Hi", id="x")], patches=[hf.set(["said"], "popocatepetl")])
+        for number in range(40):
+            await thread.append(patches=[hf.set(["note"], f"{number} " * 400)])
+        await thread.append(patches=[hf.delete(["said"])])
+        with closing(apsw.Connection(str(file))) as reader:
+            states = [bytes(state) for (state,) in reader.execute("SELECT state FROM anchors")]
+        await thread.erase(["x"])
+
+    assert any(b"popocat" in state for state in states)
+    assert b"popocat" not in raw(file)
 
 
 @pytest.mark.promise("B-07")
