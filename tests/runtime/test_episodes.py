@@ -12,6 +12,7 @@ import pytest
 import holdfast as hf
 from holdfast.core.errors import InvalidArgument, RevisionConflict
 from holdfast.core.values import Record, RecordQuery
+from holdfast.runtime import ending
 from holdfast.runtime.ending import FEEDBACK, Left, end_expired, request_end
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode, episode_of
@@ -404,6 +405,19 @@ async def test_a_damaged_row_keeps_no_other_episode_from_ending(db: Database) ->
         ended = await end_expired(db, idle_ms=20 * MINUTES, now=clock())
 
     assert (ended, [of.thread for of in await endings(db)]) == (1, ["b"])
+
+
+@pytest.mark.promise("R-09")
+async def test_one_look_ends_all_that_is_idle_however_much_it_is(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "PAGE", 2)
+    runtime = quiet(db)
+    for number in range(5):
+        await runtime.run_turn(f"t{number}", "Hi")
+    later = runtime._settings.clock() + 21 * MINUTES
+
+    assert await end_expired(db, idle_ms=20 * MINUTES, now=later) == 5
 
 
 async def test_only_threads_with_recent_turns_are_remembered_for_the_close(db: Database) -> None:

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 import holdfast as hf
-import holdfast.runtime
+import holdfast.runtime.memory
 from holdfast.core.errors import (
     InvalidArgument,
     InvalidId,
@@ -349,13 +349,14 @@ async def test_the_table_says_what_happens_when_a_run_is_cancelled(db: Database)
 def test_every_name_of_the_runtime_is_in_its_reference() -> None:
     said = re.findall(r"^\| `(\w+)`(?: ●)? \|", REFERENCE.read_text(), re.MULTILINE)
 
-    assert sorted(said) == sorted({*holdfast.runtime.__all__, *holdfast.runtime.memory.__all__})
+    assert set(said) == {*holdfast.runtime.__all__, *holdfast.runtime.memory.__all__}
 
 
 def test_every_method_of_the_runtime_is_in_its_reference() -> None:
     said = re.findall(r"^\| `(\w+)\(", REFERENCE.read_text(), re.MULTILINE)
 
-    assert sorted(said) == sorted(name for name in vars(Runtime) if not name.startswith("_"))
+    methods = [name for name, found in vars(Runtime).items() if callable(found)]
+    assert sorted(said) == sorted(name for name in methods if not name.startswith("_"))
 
 
 def test_the_names_that_are_in_holdfast_too_are_marked() -> None:

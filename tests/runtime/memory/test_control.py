@@ -191,6 +191,16 @@ async def test_what_was_brought_back_is_the_next_to_be_undone(memory: Memory, db
 
 
 @pytest.mark.promise("B-11")
+async def test_what_was_forgotten_and_learned_again_is_not_brought_back_a_second_time(memory: Memory) -> None:
+    forgotten = await memory.forget(await memory.targets([await id_of(memory, "Ann")]))
+    await memory.learn([sister("Beth")])
+
+    with pytest.raises(RewindRefused):
+        await memory.undo(forgotten.version)
+    assert await known(memory) == ["Beth", "milk", "nuts"]
+
+
+@pytest.mark.promise("B-11")
 async def test_what_only_waits_for_a_word_is_not_what_is_undone(memory: Memory) -> None:
     await memory.propose([await id_of(memory, "Ann")])
     await memory.cancel()
