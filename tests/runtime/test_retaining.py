@@ -7,6 +7,7 @@ import pytest
 from holdfast.core.errors import ThreadNotFound
 from holdfast.core.items import user
 from holdfast.core.retaining import Rule
+from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.retaining import HOUR_MS, Retaining
 from holdfast.testing.clock import Clock
 from holdfast.threads.database import Database
@@ -43,6 +44,18 @@ async def test_rules_are_looked_at_again_after_an_hour_and_not_before(db: Databa
     assert there == 0
     with pytest.raises(ThreadNotFound):
         await thread.head()
+
+
+@pytest.mark.promise("B-07")
+async def test_what_is_remembered_of_a_person_is_not_let_go_because_nothing_was_learned(db: Database) -> None:
+    memory = Memory(db, "ann")
+    await memory.set_recall(on=False)
+    await db.retention.add(Rule(name="short", days=1))
+    written = (await db.thread(memory.thread).head()).updated
+
+    await Retaining(db, Clock(written + 2 * DAY_MS))()
+
+    assert not (await memory.profile()).recall
 
 
 async def test_the_database_of_one_user_applies_no_rules(db: Database) -> None:
