@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -317,7 +318,8 @@ def test_answers_alone_are_printed_for_a_pipe(url: str) -> None:
 
 
 def test_a_reader_that_leaves_ends_the_chat(url: str) -> None:
-    line = f"yes hello | timeout 60 {COMMAND} chat {url} | head -n 1; echo ${{PIPESTATUS[1]}}"
+    chat = shlex.join([str(COMMAND), "chat", url])
+    line = f"yes hello | timeout 60 {chat} | head -n 1; echo ${{PIPESTATUS[1]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=90, check=False)
 
     assert (done.stdout.splitlines()[-1], done.stderr) == ("141", "")

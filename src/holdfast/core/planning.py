@@ -131,9 +131,12 @@ def plan_commit(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Pla
         return (yield from _planned(writes, setting))
     except HoldfastError:
         repeated = (yield from _repeated(writes)) if may_repeat else None
-        if repeated is None:
+        if repeated is not None:
+            return repeated
+        if setting.fresh or not any(_is_believed(write) for write in writes):
             raise
-        return repeated
+    # A revision that was believed may be wrong too, and then the first thing wrong is what is told.
+    return (yield from _planned(writes, msgspec.structs.replace(setting, fresh=True)))
 
 
 def _planned(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Plan]:
@@ -153,6 +156,10 @@ def _planned(writes: Sequence[Write | Ready], setting: Setting) -> Asking[Plan]:
             case Finish():
                 yield from _finish(write, plan)
     return plan
+
+
+def _is_believed(write: Write | Ready) -> bool:
+    return isinstance(write, Put | Drop | Require) and write.expect is not None
 
 
 def _key_of(write: Write | Ready) -> str | None:
