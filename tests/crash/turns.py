@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 import holdfast as hf
 from holdfast.core.planning import Plan, Setting
-from holdfast.core.ports import Report, Store
+from holdfast.core.ports import Report, Scrubbed, Store
 from holdfast.core.rows import Asking
 from holdfast.core.values import Job, Limits, Scope
 from holdfast.runtime.engine import Runtime
@@ -119,6 +119,10 @@ class FatedStore:
     async def report(self) -> Report:
         """What the store says about its health."""
         return await self._store.report()
+
+    async def scrub(self) -> Scrubbed:
+        """Take away what was freed."""
+        return await self._store.scrub()
 
     async def close(self) -> None:
         """Close the store behind."""
