@@ -20,6 +20,7 @@ from holdfast.runtime.statuses import SessionStatus
 Entry = Fact | Arc | Rule
 MARK, INDENT = "› ", "  "
 HINT = "Type a message, or /help. Ctrl-C stops an answer, Ctrl-D leaves."
+LIMITS = "This program can miss that somebody is in danger. In an emergency, call your emergency number."
 GUEST = "You are a guest: nothing you say is written to disk, and all of it is gone when you leave."
 CUT_OFF = "The last answer was cut off. /resume has it finished; or just go on."
 SHORTEST = 6
@@ -29,7 +30,7 @@ SHORTEST = 6
 def opening(who: Who, model: str) -> RenderableType:
     """The first lines of a chat."""
     facts = " · ".join(filter(None, ("Holdfast", clean(who.thread), clean(who.user or ""), clean(model))))
-    lines = [Text(facts, style="bold"), Text(HINT, style="dim")]
+    lines = [Text(facts, style="bold"), Text(HINT, style="dim"), Text(LIMITS, style="yellow")]
     return Group(*lines, *([Text(GUEST, style="yellow")] if who.is_guest else []))
 
 

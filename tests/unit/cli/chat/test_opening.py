@@ -1,0 +1,16 @@
+"""The first lines of a chat."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from holdfast.cli.chat.screen import LIMITS, opening
+from holdfast.cli.chat.who import Who
+
+
+def test_a_chat_begins_with_what_it_cannot_do() -> None:
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(opening(Who(thread="a", user="ann"), "offline"))
+
+    assert LIMITS in shown.get()
