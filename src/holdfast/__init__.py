@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         tool,
     )
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Absent",
     "Anywhere",

@@ -3,11 +3,11 @@
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+import holdfast as hf
 from holdfast.cli import crises, erasing, jobs, keeping, looking, manifests, remembering, serving, tending
 from holdfast.cli.chatting import chat
 from holdfast.cli.demo import demo
@@ -116,7 +116,7 @@ def _add(app: typer.Typer, works: Iterable[Work]) -> None:
 
 def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
     if asked:
-        typer.echo(f"holdfast {version('holdfast')}")
+        typer.echo(f"holdfast {hf.__version__}")
         raise typer.Exit
 
 

@@ -1,8 +1,8 @@
 """What a process counts, as Prometheus reads it."""
 
-from importlib.metadata import version
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+import holdfast as hf
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -34,7 +34,7 @@ class Metrics:
         )
 
         about = Gauge("holdfast_about", "Which version this is.", ["version"], registry=self._registry)
-        about.labels(version("holdfast")).set(1)
+        about.labels(hf.__version__).set(1)
 
     def text(self) -> bytes:
         """Everything, in the text format."""
