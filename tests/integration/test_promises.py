@@ -43,7 +43,7 @@ pytest_plugins = ["pytester"]
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs started by these tests import the plugin, and none that takes long to load."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin")
 
 
