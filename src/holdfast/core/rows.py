@@ -286,6 +286,21 @@ def answered(asking: Asking[T], answer: Callable[[Ask[Any]], Any]) -> T:
 
     What is damaged is raised where it was asked for, so that a reading may pass over it.
     """
+    result = answered_while(asking, answer, _always)
+    assert not isinstance(result, Left)
+    return result
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A question at which answering stopped."""
+
+    question: Ask[Any]
+
+
+def answered_while(
+    asking: Asking[T], answer: Callable[[Ask[Any]], Any], goes_on: Callable[[Ask[Any]], bool]
+) -> T | Left:
+    """The same, up to the first question that is not to be answered here; see :func:`rest_of`."""
     reply: Any = None
     damage: StoreDamaged | None = None
     while True:
@@ -294,10 +309,31 @@ def answered(asking: Asking[T], answer: Callable[[Ask[Any]], Any]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
+        if not goes_on(question):
+            return Left(question)
         try:
             reply, damage = answer(question), None
         except StoreDamaged as error:
             damage = error
+
+
+def _always(question: Ask[Any]) -> bool:
+    return True
+
+
+def rest_of(asking: Asking[T], question: Ask[Any]) -> Asking[T]:
+    """A reading from a question on that it has asked already and that nobody has answered yet."""
+    try:
+        while True:
+            try:
+                reply = yield question
+            except StoreDamaged as damage:
+                question = asking.throw(damage)
+            else:
+                question = asking.send(reply)
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 async def answered_later(asking: Asking[T], answer: Callable[[Ask[Any]], Awaitable[Any]]) -> T:

@@ -1,7 +1,6 @@
 """The store: one writing thread, a few reading ones, and what joins them."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
@@ -11,7 +10,7 @@ import apsw
 from holdfast.core.errors import InvalidArgument, StorageError
 from holdfast.core.planning import Plan, Setting, plan_claim
 from holdfast.core.ports import Report, Scrubbed
-from holdfast.core.rows import Asking, AskThread, MoveJob, answered, ask
+from holdfast.core.rows import Asking, AskThread, MoveJob, ask
 from holdfast.core.values import Job, Limits, Scope
 from holdfast.stores.chance import Chance
 from holdfast.stores.clock import now_ms
@@ -19,6 +18,7 @@ from holdfast.stores.sqlite.answers import Answers
 from holdfast.stores.sqlite.connection import FORMAT, check_file, connect, prepare_file
 from holdfast.stores.sqlite.errors import translated
 from holdfast.stores.sqlite.logs import LogKeys
+from holdfast.stores.sqlite.lookout import FileLookout
 from holdfast.stores.sqlite.readers import Readers
 from holdfast.stores.sqlite.scrubbing import BEYOND, scrub
 from holdfast.stores.sqlite.writer import Writer
@@ -50,10 +50,11 @@ class SqliteStore:
         self._clock = clock
         self._vfs = vfs
         self._synchronous = synchronous
-        self._wakes = Wakes()
         self._logs = LogKeys()
         self._writer = Writer(self._prepared, path, clock, random or Chance())
         self._readers = Readers(self._connect, path, READERS)
+        self._lookout = FileLookout(self._connect, path, self._readers, self._logs)
+        self._wakes = Wakes(self._lookout, seconds=POLL_SECONDS)
 
     @classmethod
     async def open(cls, path: str, *, limits: Limits | None = None) -> Self:
@@ -81,7 +82,7 @@ class SqliteStore:
 
     async def read(self, scope: Scope, asking: Asking[T]) -> T:
         """The result of a reading, all of it from one moment."""
-        return await self._readers.run(lambda connection: self._read(connection, scope, asking))
+        return await self._readers.read(asking, lambda connection: Answers(connection, scope, self._logs))
 
     async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
         """The plan that was applied."""
@@ -97,12 +98,10 @@ class SqliteStore:
 
     async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
         """Return once the thread may be past a version, or when the time is over."""
-        end = time.monotonic() + timeout
-        while (left := end - time.monotonic()) > 0:
+        with self._wakes.waiting(scope, thread, after) as woken:
             row = await self.read(scope, ask(AskThread(thread)))
-            if row is None or row.version > after:
-                return
-            await self._wakes.wait(scope.tenant, thread, min(left, POLL_SECONDS))
+            if row is not None and row.version <= after:
+                await asyncio.wait([woken], timeout=timeout)
 
     async def report(self) -> Report:
         """What the store says about its health."""
@@ -125,7 +124,9 @@ class SqliteStore:
 
         It goes on to its end even if the task that began it is cancelled.
         """
+        self._lookout.close()
         self._readers.end()
+        self._wakes.wake_all()
         await asyncio.shield(asyncio.to_thread(self._join))
 
     def _join(self) -> None:
@@ -144,13 +145,6 @@ class SqliteStore:
             connection.close()
             raise
         return connection
-
-    def _read(self, connection: apsw.Connection, scope: Scope, asking: Asking[T]) -> T:
-        connection.execute("BEGIN")
-        try:
-            return answered(asking, Answers(connection, scope, self._logs))
-        finally:
-            connection.execute("END")
 
     def _report(self, connection: apsw.Connection) -> Report:
         facts: dict[str, str | int | bool | None] = {

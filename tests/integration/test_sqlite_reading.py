@@ -1,0 +1,133 @@
+"""Where a reading of SQLite is done: on the loop, or in a thread when it takes longer; always one moment."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.rows import Ask, Asking, AskThread, AskThreads, ask
+from holdfast.core.values import Scope
+from holdfast.stores.sqlite import readers
+from holdfast.stores.sqlite.store import SqliteStore
+
+SCOPE = Scope()
+QUICK, MANY = AskThread("trip"), AskThreads(None, None, 10)
+LOOP, THREAD = "MainThread", "holdfast-reader"
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moments so long that a busy machine does not end them."""
+    monkeypatch.setattr(readers, "MOMENT", 0.2)
+    monkeypatch.setattr(readers, "LONG", 0.3)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """A store with one thread, whose last reader has its connection open."""
+    opened = await SqliteStore.open(str(tmp_path / "agent.db"))
+    async with hf.Database(opened) as db:
+        await db.create("trip")
+        await opened.read(SCOPE, ask(MANY))
+        yield opened
+
+
+def goes(*questions: Ask[Any], seconds: float = 0.0) -> Asking[list[str]]:
+    """Where each answer was given, of a reading that is busy for a while after each."""
+    where = []
+    for question in questions:
+        yield question
+        where.append(threading.current_thread().name.rsplit("-", 1)[0])
+        time.sleep(seconds)
+    return where
+
+
+def version() -> Asking[int]:
+    row = yield from ask(QUICK)
+    assert row is not None
+    return row.version
+
+
+async def test_a_quick_reading_is_done_where_it_was_called(store: SqliteStore) -> None:
+    where = await store.read(SCOPE, goes(QUICK, QUICK))
+
+    assert where == [LOOP, LOOP]
+
+
+async def test_a_search_through_many_rows_is_left_to_a_thread(store: SqliteStore) -> None:
+    where = await store.read(SCOPE, goes(QUICK, MANY, QUICK))
+
+    assert where == [LOOP, THREAD, THREAD]
+
+
+async def test_a_reading_whose_moment_is_over_goes_on_in_a_thread(store: SqliteStore) -> None:
+    where = await store.read(SCOPE, goes(QUICK, QUICK, QUICK, seconds=1.2 * readers.MOMENT))
+
+    assert where == [LOOP, THREAD, THREAD]
+
+
+async def test_after_a_long_one_readings_are_left_to_threads_for_a_while(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "WARY", 0.2)
+    await store.read(SCOPE, goes(QUICK, seconds=1.2 * readers.LONG))
+    wary = await store.read(SCOPE, goes(QUICK))
+    await asyncio.sleep(0.3)
+    calm = await store.read(SCOPE, goes(QUICK))
+
+    assert (wary, calm) == ([THREAD], [LOOP])
+
+
+async def test_a_reading_that_moves_to_a_thread_still_sees_one_moment(store: SqliteStore) -> None:
+    def twice() -> Asking[tuple[int, int]]:
+        before = yield from version()
+        beside(store.path)
+        time.sleep(1.2 * readers.MOMENT)
+        yield from ask(MANY)
+        return before, (yield from version())
+
+    before, after = await store.read(SCOPE, twice())
+    now = await store.read(SCOPE, version())
+
+    assert (before, after, now) == (0, 0, 1)
+
+
+def beside(path: str) -> None:
+    """Commit a changeset while the loop stands still."""
+
+    async def append() -> None:
+        async with hf.open(f"sqlite:///{path}") as db:
+            await db.thread("trip").append(items=[hf.user("Meanwhile")])
+
+    other = threading.Thread(target=lambda: asyncio.run(append()))
+    other.start()
+    other.join()
+
+
+async def test_a_loop_that_only_reads_lets_others_run(store: SqliteStore) -> None:
+    done = asyncio.Event()
+    asyncio.get_running_loop().call_soon(done.set)
+    readings = 0
+    while not done.is_set() and readings < 100:
+        await store.read(SCOPE, version())
+        readings += 1
+
+    assert readings == 1
+
+
+async def test_an_error_on_the_loop_ends_the_transaction(store: SqliteStore) -> None:
+    def fails() -> Asking[None]:
+        yield from ask(QUICK)
+        raise LookupError("nobody")
+
+    with pytest.raises(LookupError):
+        await store.read(SCOPE, fails())
+
+    assert await store.read(SCOPE, version()) == 0
