@@ -14,9 +14,9 @@ import holdfast as hf
 from holdfast.client import AsyncClient
 from holdfast.core.errors import InvalidArgument, ThreadNotFound, TurnBusy, VersionConflict
 from holdfast.core.manifest import CORE_MEMORY, Manifest, manifest_from, read, written
-from holdfast.server.manifests import exported, imported
 from holdfast.server.settings import ServerSettings
 from holdfast.testing import ScriptedModel
+from holdfast.workbench.manifests import exported, imported
 from tests.server.conftest import Users, in_memory, served
 
 INTERPRETER = {

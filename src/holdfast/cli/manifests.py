@@ -11,10 +11,12 @@ from rich.text import Text
 from holdfast.cli import render
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.keeping import opened_output
+from holdfast.cli.volumes import there
 from holdfast.core.errors import InvalidArgument
 from holdfast.core.manifest import Manifest, read, written
 from holdfast.core.manifest_files import Place
-from holdfast.server import manifests
+from holdfast.workbench import manifests
+from holdfast.workbench.volume import Volume
 
 Session = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, which is its thread's.")]
 VolumeFolder = Annotated[
@@ -45,7 +47,8 @@ async def export(
     where = output
     if volume is not None:
         place = Place(workspace=workspace, user=owner, session=session)
-        where = str(manifests.save(_there(volume), place, manifest))
+        own = Volume(there(volume), call.scope.tenant, owner)
+        where = str(own.tenant.folder / manifests.save(own, place, manifest))
     else:
         with opened_output(output) as file:
             file.write(written(manifest))
@@ -77,7 +80,7 @@ async def import_(
         raise InvalidArgument(problem="Name a manifest, or a volume that has it: one of the two.")
     async with call.database(create=True) as db:
         place = Place(workspace=workspace, user=call.scope.user, session=session)
-        manifest = _read(file) if volume is None else manifests.load(_there(volume), place, older=older)
+        manifest = _read(file) if volume is None else _loaded(call, volume, place, older=older)
         now = time.time_ns() // 1_000_000
         done = await manifests.imported(db, session, manifest, now=now, owner=call.scope.user)
     count = len(manifest.state.history)
@@ -91,8 +94,6 @@ def _read(file: str | None) -> Manifest:
     return read(sys.stdin.buffer.read() if file in (None, "-") else Path(str(file)).read_bytes())
 
 
-def _there(volume: Path) -> Path:
-    """A volume that is mounted: nobody wants manifests in a folder that was mistyped."""
-    if not volume.is_dir():
-        raise InvalidArgument(problem=f"There is no volume at {str(volume)!r}.")
-    return volume
+def _loaded(call: Call, volume: Path, place: Place, *, older: bool) -> Manifest:
+    own = Volume(there(volume), call.scope.tenant, place.user)
+    return manifests.load(own, place, older=older)

@@ -23,6 +23,8 @@ REASON: Final = "Import"
 MEMORY, DOCUMENTS, INTERPRETER = "core_memory", "document_paths", "interpreter_state"
 BUFFERS: Final = "sandbox_buffers"
 """What a sandbox has in its hands. No manifest holds it, and no import leaves it."""
+CHECKPOINT: Final = "checkpoint"
+"""What a file on a volume says beside its manifest: see ``manifest_stamps``. No manifest has it."""
 APART = frozenset((MEMORY, DOCUMENTS, INTERPRETER, BUFFERS))
 CORE_MEMORY: Final[Mapping[str, JSON]] = {"human": "", "persona": "", "scratchpad": ""}
 """The core memory of a session that has none of its own."""
@@ -174,7 +176,7 @@ def manifest_from(document: JSON) -> Manifest:
             f"The manifest has version {version}, and this release reads up to {VERSION}. Upgrade first."
         )
         raise InvalidArgument(problem=problem)
-    said = {key: value for key, value in document.items() if value is not None}
+    said = {key: value for key, value in document.items() if value is not None and key != CHECKPOINT}
     state = said.get("state", {})
     if isinstance(state, dict):
         said["state"] = {key: value for key, value in state.items() if value is not None}

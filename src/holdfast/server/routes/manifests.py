@@ -13,10 +13,11 @@ from holdfast.core.encoding import JSON, plain
 from holdfast.core.manifest import CORE_MEMORY, MEMORY, manifest_from, written
 from holdfast.core.manifest_files import Place
 from holdfast.runtime.engine import Runtime
-from holdfast.server import manifests
 from holdfast.server.callers import Caller, Calling, ThreadId
 from holdfast.server.routes.threads import IfMatch, etag, expected
 from holdfast.server.wire import committed_view
+from holdfast.workbench import manifests
+from holdfast.workbench.volume import Volume
 
 DOCUMENT = "application/json"
 
@@ -27,8 +28,8 @@ async def exported(caller: Caller, session: str) -> Response[bytes]:
         manifest = await manifests.exported(caller.db, session, defaults_of(runtime))
     if (volume := caller.serving.settings.volume) is not None:
         place = Place(workspace=caller.identity.workspace, user=caller.identity.user, session=session)
-        root = manifests.tenant_volume(Path(volume), caller.identity.tenant)
-        await asyncio.to_thread(manifests.save, root, place, manifest)
+        own = Volume(Path(volume), caller.identity.tenant, caller.identity.user)
+        await asyncio.to_thread(manifests.save, own, place, manifest)
     return Response(written(manifest), media_type=DOCUMENT)
 
 

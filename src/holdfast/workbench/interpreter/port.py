@@ -30,7 +30,12 @@ class Raised(msgspec.Struct, frozen=True, tag="raised"):
 
 
 class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
-    """A limit, an interrupt or the interpreter's death ended the code; ``why`` names which."""
+    """A limit, an interrupt or the interpreter's death ended the code; ``why`` names which.
+
+    ``time``, ``memory`` and ``processes`` are limits; ``interrupted`` was asked for; ``died`` is an end of
+    its own (an exit, a crash, the system's out-of-memory killer); ``closed`` is :meth:`Interpreter.close`;
+    ``lost`` is a connection to a provider that broke.
+    """
 
     why: str
     detail: str
@@ -38,7 +43,14 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
     """Whether the interpreter is still there with its variables."""
 
 
-Output = Printed | Shown | Raised | Stopped
+class Dropped(msgspec.Struct, frozen=True, tag="dropped"):
+    """How much output was over the limit and is lost; said once, at the end. The code itself ran on."""
+
+    bytes: int
+
+
+Output = Printed | Shown | Raised | Stopped | Dropped
+"""What a run gives. The last says how it ended: ``Raised`` or ``Stopped``, or neither where all went well."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,13 +66,31 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """What an interpreter is made with. ``volume`` and ``scratch`` are folders; only the first one lasts."""
+    """What an interpreter is made with. ``volume`` and ``scratch`` are folders; only the first one lasts.
+
+    Both must exist. The scratch is the working directory and the home; the code finds them in the variables
+    ``HOLDFAST_VOLUME`` and ``HOLDFAST_SCRATCH``. At a provider, ``volume`` is the name of one of its own
+    volumes, or ``name/folder``, and ``scratch`` a folder on the provider's machine.
+    """
 
     volume: str
     scratch: str
     limits: Limits = Limits()
     environment: Mapping[str, str] = {}
     """The only variables that it has beside those that it cannot do without."""
+
+
+class Isolation(msgspec.Struct, frozen=True, kw_only=True):
+    """What keeps an interpreter's code apart from the machine it runs on; what is False is not kept apart."""
+
+    network: bool
+    """Whether the network is out of reach."""
+    files: bool
+    """Whether files beside the system's own, the scratch and the volume are out of reach."""
+    processes: bool
+    """Whether other processes, and what is in their environment, are out of reach."""
+    notes: tuple[str, ...] = ()
+    """Why something is not kept apart, in words."""
 
 
 class Interpreter(Protocol):
@@ -70,8 +100,18 @@ class Interpreter(Protocol):
     def id(self) -> str:
         """What :meth:`Interpreters.attach` finds it by."""
 
+    def describe(self) -> Isolation:
+        """What its code is kept apart from, and what not: found out when it started, never assumed."""
+
     def run(self, code: str) -> AsyncIterator[Output]:
-        """Run code and give its outputs as they come; one run at a time, others wait."""
+        """Run code and give its outputs as they come; one run at a time, others wait.
+
+        Leaving the loop early, or cancelling it, interrupts the code.
+
+        Raises:
+            InterpreterGone: It is dead or closed. A death *during* the run is a ``Stopped``, not an error.
+            InterpreterFailed: Its provider refused to run anything.
+        """
 
     async def interrupt(self) -> None:
         """Stop the code that runs, if any; variables stay."""
@@ -98,4 +138,8 @@ class Interpreters(Protocol):
 
         Raises:
             InterpreterGone: There is none with this id, it is dead, or it is on another volume.
+            InterpreterFailed: Its provider does not say.
         """
+
+    async def close(self) -> None:
+        """Let go of everything: interpreters on this machine end, those at a provider wait to be attached."""

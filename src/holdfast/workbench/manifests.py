@@ -1,16 +1,13 @@
 """Sessions as manifests: taken from a thread, put in its place, and kept as files on a volume."""
 
-import os
-import secrets
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import InvalidArgument, ThreadNotFound, VersionConflict
+from holdfast.core.errors import InvalidArgument, ThreadNotFound, VersionConflict, VolumeFileNotFound
 from holdfast.core.manifest import CORE_MEMORY, Manifest, logs_of, manifest_of, read, replacement, written
-from holdfast.core.manifest_files import Place, file_name, older_manifest, older_paths, path_of
+from holdfast.core.manifest_files import Place, older_manifest, older_paths, path_of
 from holdfast.core.values import Absent, AppendTo, Committed, Exact, Expect, Head, Write
 from holdfast.runtime.beginning import standing
 from holdfast.runtime.ending import request_end
@@ -18,7 +15,10 @@ from holdfast.runtime.inputs import free_id
 from holdfast.runtime.resting import Resting, abandoned, rest_at
 from holdfast.runtime.runs import DONE
 from holdfast.threads.database import Database
+from holdfast.workbench.volume import Volume
 
+LARGEST = 256 * 1024 * 1024
+"""Bytes of a manifest of the older layout; ours are bounded by their volume."""
 WHY = "Another session was imported in its place."
 
 
@@ -97,84 +97,47 @@ async def _committed(db: Database, *writes: Write) -> Committed:
 # Files.
 
 
-def save(volume: Path, place: Place, manifest: Manifest) -> Path:
-    """Write a manifest to its place on a volume: whole, or not at all, and on disk when this returns.
+def save(volume: Volume, place: Place, manifest: Manifest) -> str:
+    """Write a manifest to its place on its user's volume; the path of it there.
 
     Raises:
-        InvalidArgument: The place leads out of the volume.
+        VolumePathRefused: The volume is another user's, or something else stands there.
     """
-    file = volume / path_of(place)
-    _make_folder(volume, file.parent)
-    part = file.parent / f".{secrets.token_hex(8)}.part"
+    path = str(path_of(place))
+    volume.write(path, written(manifest))
+    return path
+
+
+def load(volume: Volume, place: Place, *, older: bool = False) -> Manifest:
+    """The manifest of a session on its user's volume; with ``older`` also from the layout before this one.
+
+    Raises:
+        VolumeFileNotFound: There is none.
+        VolumePathRefused: The volume is another user's, or something else stands there.
+        InvalidArgument: It is no manifest of this session.
+    """
+    path = str(path_of(place))
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-            opened.write(written(manifest))
-            opened.flush()
-            os.fsync(opened.fileno())
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
-    _sync(file.parent)
-    return file
-
-
-def load(volume: Path, place: Place, *, older: bool = False) -> Manifest:
-    """The manifest of a session on a volume; with ``older`` also from the layout before this one.
-
-    Raises:
-        InvalidArgument: There is none, or it is no manifest of this session.
-    """
-    file = volume / path_of(place)
-    if file.is_file():
-        manifest = read(_inside(volume, file).read_bytes())
-    else:
-        manifest = _older(volume, place) if older else _missing(place)
+        manifest = read(volume.read(path))
+    except VolumeFileNotFound:
+        if not older:
+            raise
+        manifest = _older(volume, place)
     if manifest.session != place.session:
-        problem = f"The manifest at {file.name!r} is of session {manifest.session!r}, not {place.session!r}."
+        problem = f"The manifest at {path!r} is of session {manifest.session!r}, not {place.session!r}."
         raise InvalidArgument(problem=problem)
     return manifest
 
 
-def tenant_volume(volume: Path, tenant: str) -> Path:
-    """The part of a server's volume that is a tenant's own."""
-    return volume / file_name(tenant)
-
-
-def _older(volume: Path, place: Place) -> Manifest:
+def _older(volume: Volume, place: Place) -> Manifest:
     for path in older_paths(place):
-        if (volume / path).is_file():
-            try:
-                document = msgspec.json.decode(_inside(volume, volume / path).read_bytes())
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise InvalidArgument(problem=f"The older manifest cannot be read: {error}.") from error
-            return older_manifest(place.session, document)
-    return _missing(place)
-
-
-def _missing(place: Place) -> Manifest:
-    raise InvalidArgument(problem=f"The volume has no manifest of session {place.session!r} for this user.")
-
-
-def _make_folder(volume: Path, folder: Path) -> None:
-    """Make a folder on a volume, and see to it that it is there after a crash."""
-    if not _inside(volume, folder).is_dir():
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for each in (folder, *folder.parents):
-            _sync(each)
-            if each == volume:
-                break
-
-
-def _inside(volume: Path, file: Path) -> Path:
-    """A file or folder that is on the volume, whatever links stand on the way to it."""
-    if not file.resolve().is_relative_to(volume.resolve()):
-        raise InvalidArgument(problem="A link on the volume leads out of it.")
-    return file
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+        try:
+            content = volume.tenant.read(path.parts, LARGEST)
+        except VolumeFileNotFound:
+            continue
+        try:
+            document = msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidArgument(problem=f"The older manifest cannot be read: {error}.") from error
+        return older_manifest(place.session, document)
+    raise VolumeFileNotFound(path=str(path_of(place)))

@@ -17,10 +17,21 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.cli.app import run
 from holdfast.core.encoding import check_id
-from holdfast.core.errors import InvalidArgument, InvalidId
+from holdfast.core.errors import (
+    InvalidArgument,
+    InvalidId,
+    StorageFull,
+    VolumeFileNotFound,
+    VolumePathRefused,
+)
 from holdfast.core.manifest import Manifest, manifest_from
 from holdfast.core.manifest_files import Place, file_name, path_of
-from holdfast.server.manifests import load, save
+from holdfast.workbench.manifests import load, save
+from holdfast.workbench.volume import Volume
+
+
+def on(root: Path, user: str | None = "alice") -> Volume:
+    return Volume(root, "t", user)
 
 
 def place(session: str = "s-1", user: str | None = "alice", workspace: str = "w") -> Place:
@@ -97,26 +108,26 @@ def test_a_session_of_nobody_is_not_that_of_a_user() -> None:
 
 @pytest.mark.promise("F-04")
 def test_what_is_saved_is_loaded_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
-    file = save(tmp_path, place(), manifest(document_paths=["a.md"]))
-    save(tmp_path, place(), manifest(document_paths=["b.md"]))
+    save(on(tmp_path), place(), manifest(document_paths=["a.md"]))
+    file = tmp_path / "t" / save(on(tmp_path), place(), manifest(document_paths=["b.md"]))
 
-    assert load(tmp_path, place()).state.document_paths == ["b.md"]
+    assert load(on(tmp_path), place()).state.document_paths == ["b.md"]
     assert names_in(file.parent) == [file.name]
     assert file.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.promise("F-04")
 def test_a_write_that_fails_leaves_the_old_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = save(tmp_path, place(), manifest(document_paths=["a.md"]))
+    file = tmp_path / "t" / save(on(tmp_path), place(), manifest(document_paths=["a.md"]))
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        save(tmp_path, place(), manifest(document_paths=["b.md"]))
+    with pytest.raises(StorageFull):
+        save(on(tmp_path), place(), manifest(document_paths=["b.md"]))
 
-    assert load(tmp_path, place()).state.document_paths == ["a.md"]
+    assert load(on(tmp_path), place()).state.document_paths == ["a.md"]
     assert names_in(file.parent) == [file.name]
 
 
@@ -124,20 +135,20 @@ def test_the_file_is_on_disk_before_it_has_its_name_and_the_name_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    sync, replace = os.fsync, Path.replace
+    sync, replace = os.fsync, os.replace
 
     def synced(descriptor: int) -> None:
         done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
         sync(descriptor)
 
-    def named(self: Path, target: Path) -> Path:
+    def named(part: str, name: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         done.append("name")
-        return replace(self, target)
+        replace(part, name, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
-    save(tmp_path, place(), manifest())
+    save(on(tmp_path), place(), manifest())
     monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(Path, "replace", named)
-    save(tmp_path, place(), manifest())
+    monkeypatch.setattr(os, "replace", named)
+    save(on(tmp_path), place(), manifest())
 
     assert done == ["file", "name", "folder"]
 
@@ -145,20 +156,21 @@ def test_the_file_is_on_disk_before_it_has_its_name_and_the_name_after(
 def test_a_link_that_leads_out_of_the_volume_is_not_followed(tmp_path: Path) -> None:
     volume, outside = tmp_path / "volume", tmp_path / "outside"
     outside.mkdir()
-    (volume / "meta" / "workspaces" / "w" / "users").mkdir(parents=True)
-    (volume / "meta" / "workspaces" / "w" / "users" / "alice").symlink_to(outside)
-    with pytest.raises(InvalidArgument):
-        save(volume, place(), manifest())
+    users = volume / "t" / "meta" / "workspaces" / "w" / "users"
+    users.mkdir(parents=True)
+    (users / "alice").symlink_to(outside)
+    with pytest.raises(VolumePathRefused):
+        save(on(volume), place(), manifest())
 
     assert names_in(outside) == []
 
 
 def test_a_manifest_of_another_session_is_not_taken_for_this_one(tmp_path: Path) -> None:
-    save(tmp_path, place(), manifest())
-    (tmp_path / path_of(place())).rename(tmp_path / path_of(place("s-2")))
+    save(on(tmp_path), place(), manifest())
+    (tmp_path / "t" / path_of(place())).rename(tmp_path / "t" / path_of(place("s-2")))
 
     with pytest.raises(InvalidArgument, match="s-1"):
-        load(tmp_path, place("s-2"))
+        load(on(tmp_path), place("s-2"))
 
 
 # The older layout.
@@ -182,7 +194,7 @@ OLD: dict[str, Any] = {
 
 
 def older(volume: Path, path: str, document: object = OLD) -> Path:
-    file = volume / path
+    file = volume / "t" / path
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(document))
     return file
@@ -198,10 +210,10 @@ def older(volume: Path, path: str, document: object = OLD) -> Path:
 )
 def test_the_older_layout_is_read_only_when_asked_and_never_written(tmp_path: Path, path: str) -> None:
     old = older(tmp_path, path)
-    with pytest.raises(InvalidArgument):
-        load(tmp_path, place())
-    found = load(tmp_path, place(), older=True)
-    save(tmp_path, place(), found)
+    with pytest.raises(VolumeFileNotFound):
+        load(on(tmp_path), place())
+    found = load(on(tmp_path), place(), older=True)
+    save(on(tmp_path), place(), found)
 
     assert [entry.body["content"] for entry in found.state.history] == ["Hi.", "Hello."]
     assert found.state.core_memory == {"persona": "Kind."}
@@ -213,9 +225,9 @@ def test_the_older_layout_is_read_only_when_asked_and_never_written(tmp_path: Pa
 @pytest.mark.promise("F-04")
 def test_the_new_layout_comes_before_the_older_one(tmp_path: Path) -> None:
     older(tmp_path, "workspaces/w/users/alice/react-session-s-1.json")
-    save(tmp_path, place(), manifest())
+    save(on(tmp_path), place(), manifest())
 
-    assert load(tmp_path, place(), older=True).state.history == []
+    assert load(on(tmp_path), place(), older=True).state.history == []
 
 
 @pytest.mark.promise("F-04")
@@ -225,8 +237,17 @@ def test_an_id_that_the_older_layout_could_not_write_finds_nobody_elses_file(
 ) -> None:
     older(tmp_path, "workspaces/w/users/alice/react-session-s-1.json")
 
-    with pytest.raises(InvalidArgument):
-        load(tmp_path, place(session), older=True)
+    with pytest.raises(VolumeFileNotFound):
+        load(on(tmp_path), place(session), older=True)
+
+
+@pytest.mark.promise("F-04")
+@pytest.mark.parametrize("user", ["bob", None, "Alice"])
+def test_a_manifest_is_not_to_be_had_through_another_users_volume(tmp_path: Path, user: str | None) -> None:
+    save(on(tmp_path), place(), manifest())
+
+    with pytest.raises(VolumePathRefused):
+        load(on(tmp_path, user), place(), older=True)
 
 
 # The commands.

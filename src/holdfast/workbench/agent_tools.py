@@ -1,0 +1,128 @@
+"""What an agent at the workbench can do: run code, ask about pieces of text, and end with an answer."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+from holdfast.core.encoding import JSON
+from holdfast.core.errors import InterpreterGone, InvalidArgument
+from holdfast.runtime.tools import Effect, Tool, ToolContext, Unfinished, tool
+from holdfast.workbench.core_memory import core_memory_tools
+from holdfast.workbench.document_tools import document_tools
+from holdfast.workbench.finishing import ANSWER
+from holdfast.workbench.interpreter.port import Output, Printed, Raised, Stopped
+from holdfast.workbench.questions import LONGEST as LONGEST_PIECE
+from holdfast.workbench.questions import Questions
+from holdfast.workbench.rendering import rendered
+from holdfast.workbench.resetting import Transition
+from holdfast.workbench.sessions import Workbench
+
+InDoubt: TypeAlias = Literal["report", "ask"]
+"""What becomes of code that may have run before a crash: the agent is told, or a person is asked."""
+LONGEST_ANSWER = 200_000
+LOST = (
+    "The program ended while this code ran, so nobody knows how far it came, and it was not run again. Its "
+    "interpreter is gone, with all variables; files on the volume may have been written. Look, then decide."
+)
+ANEW = "[The interpreter had ended and was started anew. Variables from before are gone.]\n"
+
+
+class Code:
+    """Runs an agent's code in the interpreter of the open session, and tells of outputs as they come."""
+
+    def __init__(self, bench: Workbench, told: Callable[[Output], None]) -> None:
+        self._bench = bench
+        self._told = told
+
+    async def run(self, code: str) -> str:
+        """What code gave, as a model is told it. An interpreter that has ended is started anew first.
+
+        Raises:
+            InterpreterFailed: No interpreter came up.
+        """
+        changes = await self._bench.attachment.ready()
+        anew = any(change.transition is Transition.RECREATED for change in changes)
+        return (ANEW if anew else "") + rendered(await self._outputs(code))
+
+    async def text(self, expression: str, longest: int) -> str:
+        """The text that an expression gives.
+
+        Raises:
+            InvalidArgument: It gives none, or more than is wanted.
+        """
+        await self._bench.attachment.ready()
+        outputs = await self._outputs(f"print(str({expression})[:{longest + 1}], end='')", quiet=True)
+        wrong = next((output for output in outputs if isinstance(output, Raised | Stopped)), None)
+        if wrong is not None:
+            raise InvalidArgument(problem=f"The expression gives no text: {rendered([wrong])}")
+        text = "".join(output.text for output in outputs if isinstance(output, Printed))
+        if len(text) > longest:
+            raise InvalidArgument(problem=f"The expression gives more than {longest} characters.")
+        return text
+
+    async def _outputs(self, code: str, *, quiet: bool = False) -> Sequence[Output]:
+        outputs: list[Output] = []
+        try:
+            async for output in self._bench.interpreter.run(code):
+                outputs.append(output)
+                if not quiet:
+                    self._told(output)
+        except InterpreterGone as error:
+            outputs.append(Stopped(why="died", detail=error.problem, alive=False))
+        return outputs
+
+
+def tools_of(bench: Workbench, code: Code, questions: Questions, in_doubt: InDoubt) -> list[Tool]:
+    """All tools of the agent at a workbench."""
+    return [
+        _run_python(code, in_doubt),
+        _ask(code, questions),
+        *document_tools(lambda context: bench.attachment.documents),
+        *core_memory_tools(),
+        _finish(code),
+    ]
+
+
+def _run_python(code: Code, in_doubt: InDoubt) -> Tool:
+    async def run_python(code: str) -> str:
+        """Run Python in the session's interpreter. Variables stay for the next call.
+
+        Loaded documents are texts in the dict `documents`, by name. Print what you want to see: long output
+        is cut in the middle. Files in the working directory go away; those in the folders memory, artifacts
+        and buffers below the environment variable HOLDFAST_VOLUME stay.
+        """
+        return await running(code)
+
+    async def lost(context: ToolContext) -> JSON:
+        return LOST
+
+    running = code.run
+    if in_doubt == "ask":
+        return tool(effect=Effect.UNKNOWN)(run_python)
+    return tool(effect=Effect.CHECKABLE, check=lost)(run_python)
+
+
+def _ask(code: Code, questions: Questions) -> Tool:
+    async def found(context: ToolContext) -> str | Unfinished:
+        return await questions.found(context)
+
+    @tool(effect=Effect.CHECKABLE, check=found)
+    async def ask(question: str, expression: str, context: ToolContext) -> str:
+        """Have a question answered about a piece of text that is too much to print here.
+
+        The expression is Python and gives the text, at most 40,000 characters: documents['a.md'][:30000].
+        Whoever answers sees only the question and that text.
+        """
+        return await questions.ask(question, await code.text(expression, LONGEST_PIECE), context)
+
+    return ask
+
+
+def _finish(code: Code) -> Tool:
+    @tool(effect=Effect.NONE)
+    async def finish(answer: str = "", expression: str = "") -> dict[str, str]:
+        """End the task with an answer: its text, or a Python expression that gives a long one."""
+        if bool(answer) == bool(expression):
+            raise InvalidArgument(problem="Give an answer or an expression, one of the two.")
+        return {ANSWER: answer or await code.text(expression, LONGEST_ANSWER)}
+
+    return finish

@@ -1,0 +1,52 @@
+"""Ending a turn with an answer that stands in the interpreter, without asking the model once more."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TypeVar
+
+from holdfast.runtime.messages import CALL, RESULT, Message
+from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
+
+T = TypeVar("T")
+FINISH = "finish"
+ANSWER = "answer"
+
+
+class Finishing:
+    """A model whose turn is over once it has called ``finish``: what it finished with is its last word.
+
+    It is read from the messages, so it is the same after a crash.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.name = model.name
+        self._model = model
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """The model's reply, or the answer that it has finished with."""
+        answer = finished(request.messages)
+        if answer is not None:
+            yield Text(answer)
+            yield Reply(text=answer, usage=Usage())
+            return
+        async for part in self._model.stream(request):
+            yield part
+
+    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+        """An answer of a given type, and what it cost."""
+        return await self._model.fill(request, kind)
+
+
+def finished(messages: Sequence[Message]) -> str | None:
+    """The answer that the newest calls have finished with, if one of them has."""
+    results: list[Message] = []
+    for message in reversed(messages):
+        if message.kind == RESULT:
+            results.append(message)
+        elif message.kind == CALL:
+            found = next((each for each in results if each.call == message.call), None)
+            if message.name == FINISH and found is not None and isinstance(found.content, dict):
+                answer = found.content.get(ANSWER)
+                return answer if isinstance(answer, str) else None
+        else:
+            return None
+    return None

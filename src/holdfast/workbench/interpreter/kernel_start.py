@@ -1,0 +1,21 @@
+"""What a kernel does to itself before the first code runs. A script: kernels read it, nobody imports it."""
+
+
+def _begin() -> None:
+    import os
+
+    import zmq
+    from ipykernel.kernelapp import IPKernelApp
+
+    # The kernel asks every program for colours, which are noise to whoever reads its output here.
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "CLICOLOR"):
+        os.environ.pop(name, None)
+    os.environ["TERM"] = "dumb"
+    # Output that nobody has fetched yet makes the code wait; by default it would be lost without a word.
+    thread = IPKernelApp.instance().iopub_thread
+    thread.schedule(lambda: thread.socket.setsockopt(zmq.XPUB_NODROP, 1))
+
+
+if __name__ == "__main__":
+    _begin()
+    del _begin

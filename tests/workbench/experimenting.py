@@ -1,0 +1,43 @@
+"""A process that runs an experiment and waits forever at its fourth example, for a test that kills it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import holdfast as hf
+from holdfast.workbench.examples import Example
+from holdfast.workbench.experiments import Plan
+from holdfast.workbench.results import Result
+from holdfast.workbench.scoring import exact
+from holdfast.workbench.trying import Terms, run_experiment
+
+PLAN = Plan(dataset="sums", subject="a calculator", scorer="exact")
+
+
+async def doubling(example: Example) -> str:
+    if example.question == "3":
+        await asyncio.Event().wait()
+    return str(2 * int(example.question))
+
+
+def told(result: Result) -> None:
+    sys.stdout.write(f"kept {result.question}\n")
+    sys.stdout.flush()
+
+
+async def main(url: str) -> None:
+    async with hf.open(url) as db:
+        await run_experiment(
+            db,
+            "first",
+            PLAN,
+            doubling,
+            exact,
+            Terms(at_once=1),
+            told=told,
+        )
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,115 @@
+"""Interpreters that are only a dict of variables, for tests that are not about processes."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import itertools
+import traceback
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.errors import InterpreterFailed, InterpreterGone
+from holdfast.workbench.interpreter.port import Isolation, Output, Printed, Raised, Sandbox, Shown, Stopped
+
+
+class InProcess:
+    """Runs code in a namespace of its own. Code that calls ``die()`` ends it."""
+
+    def __init__(self, id: str, sandbox: Sandbox) -> None:
+        self.id = id
+        self.sandbox = sandbox
+        self.variables: dict[str, Any] = {"die": self._die}
+        self.is_alive = True
+        self.refuses = ""
+        self.ran: list[str] = []
+
+    def describe(self) -> Isolation:
+        return Isolation(network=False, files=False, processes=False, notes=("It is no sandbox.",))
+
+    async def run(self, code: str) -> AsyncIterator[Output]:
+        if not self.is_alive:
+            raise InterpreterGone(interpreter=self.id, problem="it is dead")
+        self.ran.append(code)
+        if self.refuses and self.refuses in code:
+            yield Raised(name="RuntimeError", message="refused", traceback="refused")
+            return
+        for output in self._outputs(code):
+            yield output
+        if not await self.alive():
+            yield Stopped(why="died", detail="it ended itself", alive=False)
+
+    def _outputs(self, code: str) -> list[Output]:
+        said = io.StringIO()
+        found: list[Output] = []
+        try:
+            with contextlib.redirect_stdout(said):
+                value = self._value(code)
+            if value is not None:
+                found.append(Shown(forms={"text/plain": repr(value)}, result=True))
+        except Exception as error:  # noqa: BLE001  # what code raises is an output
+            trace = traceback.format_exc()
+            found.append(Raised(name=type(error).__name__, message=str(error), traceback=trace))
+        return [*([Printed(stream="stdout", text=said.getvalue())] if said.getvalue() else []), *found]
+
+    def _value(self, code: str) -> Any:
+        tree = ast.parse(code)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, "<code>", "exec"), self.variables)
+        if not isinstance(last, ast.Expr):
+            return None
+        return eval(compile(ast.Expression(last.value), "<code>", "eval"), self.variables)
+
+    def _die(self) -> None:
+        self.is_alive = False
+
+    async def interrupt(self) -> None:
+        return None
+
+    async def alive(self) -> bool:
+        return self.is_alive
+
+    async def close(self) -> None:
+        self.is_alive = False
+
+
+class InProcesses:
+    """Makes them, and finds those again that it made."""
+
+    def __init__(self) -> None:
+        self.made: list[InProcess] = []
+        self.broken = False
+        self.refuses = ""
+        self._numbers = itertools.count(1)
+
+    @property
+    def alive(self) -> list[str]:
+        """Those that live."""
+        return [each.id for each in self.made if each.is_alive]
+
+    async def make(self, sandbox: Sandbox) -> InProcess:
+        if self.broken:
+            raise InterpreterFailed(where="in process", problem="it is broken")
+        assert _is_there(sandbox)
+        made = InProcess(f"box-{next(self._numbers)}", sandbox)
+        made.refuses = self.refuses
+        self.made.append(made)
+        return made
+
+    async def attach(self, id: str, sandbox: Sandbox) -> InProcess:
+        found = next((each for each in self.made if each.id == id and each.is_alive), None)
+        if found is None:
+            raise InterpreterGone(interpreter=id, problem="there is none with this id")
+        if found.sandbox.volume != sandbox.volume:
+            raise InterpreterGone(interpreter=id, problem="it is on another volume")
+        return found
+
+    async def close(self) -> None:
+        for each in self.made:
+            await each.close()
+
+
+def _is_there(sandbox: Sandbox) -> bool:
+    return Path(sandbox.scratch).is_dir() and Path(sandbox.volume).is_dir()

@@ -1,0 +1,95 @@
+"""What the interpreters' tests share: ones of this machine, and a look at the process list at the end."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from holdfast.workbench.interpreter import supervisor
+from holdfast.workbench.interpreter.local import LocalInterpreter, LocalInterpreters
+from holdfast.workbench.interpreter.port import Limits, Sandbox
+from tests.workbench.interpreter.contract import Make, closing
+
+
+def left_behind() -> list[str]:
+    """Every process below this one that is an interpreter's own or was started by one."""
+    found = []
+    for process in psutil.Process(os.getpid()).children(recursive=True):
+        try:
+            words = " ".join(process.cmdline())
+        except psutil.NoSuchProcess:
+            continue
+        if any(mark in words for mark in ("ipykernel", supervisor.__file__, "sleep")):
+            found.append(words)
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left_behind() -> Iterator[None]:
+    """No kernel, no supervisor, no child of theirs and no private folder outlives the tests."""
+    before = set(Path(tempfile.gettempdir()).glob("holdfast-kernel-*"))
+    yield
+    after = set(Path(tempfile.gettempdir()).glob("holdfast-kernel-*"))
+    assert (left_behind(), after - before) == ([], set())
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    """A volume and a scratch of one test's own."""
+    made = (tmp_path / "volume", tmp_path / "scratch")
+    for folder in made:
+        folder.mkdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def warm_folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The volume and the scratch of the warm one."""
+    return tmp_path_factory.mktemp("volume"), tmp_path_factory.mktemp("scratch")
+
+
+@pytest.fixture(scope="module")
+def warm_sandbox(warm_folders: tuple[Path, Path]) -> Sandbox:
+    """What the warm one is made with."""
+    volume, scratch = map(str, warm_folders)
+    return Sandbox(volume=volume, scratch=scratch, environment={"NAMED": "named"})
+
+
+@pytest.fixture
+def other_sandbox(tmp_path: Path) -> Sandbox:
+    """A sandbox on another volume."""
+    return Sandbox(volume=str(tmp_path), scratch=str(tmp_path))
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def interpreters() -> AsyncIterator[LocalInterpreters]:
+    """Where the interpreters of a module come from."""
+    local = LocalInterpreters(grace=0.5)
+    yield local
+    await local.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def warm(interpreters: LocalInterpreters, warm_sandbox: Sandbox) -> LocalInterpreter:
+    """One interpreter for all the tests of a module that leave it alive, made by a process with secrets."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", "sk-secret")
+        return await interpreters.make(warm_sandbox)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def make(interpreters: LocalInterpreters, folders: tuple[Path, Path]) -> AsyncIterator[Make]:
+    """A way to make one with limits of its own, closed after the test."""
+
+    async def one(limits: Limits) -> LocalInterpreter:
+        volume, scratch = map(str, folders)
+        return await interpreters.make(Sandbox(volume=volume, scratch=scratch, limits=limits))
+
+    async for way in closing(one):
+        yield way

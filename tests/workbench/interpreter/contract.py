@@ -1,0 +1,323 @@
+"""What every interpreter does, wherever it runs: subclass it and say how one is made."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.errors import InterpreterGone, InvalidArgument
+from holdfast.workbench.interpreter.port import (
+    Dropped,
+    Interpreter,
+    Interpreters,
+    Limits,
+    Output,
+    Printed,
+    Raised,
+    Sandbox,
+    Shown,
+    Stopped,
+)
+
+PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+WAIT = "import os, time\nwhile not os.path.exists({flag!r}): time.sleep(0.01)\n"
+
+Make = Callable[[Limits], Awaitable[Interpreter]]
+
+
+async def outputs(interpreter: Interpreter, code: str) -> list[Output]:
+    """Everything that a run gives."""
+    return [output async for output in interpreter.run(code)]
+
+
+def text(given: Sequence[Output], stream: str = "stdout") -> str:
+    """What was printed, as one text."""
+    return "".join(output.text for output in given if isinstance(output, Printed) and output.stream == stream)
+
+
+async def value(interpreter: Interpreter, expression: str) -> str:
+    """The value of an expression, as text."""
+    return text(await outputs(interpreter, f"print({expression}, end='')"))
+
+
+class InterpreterContract:
+    """Needs three fixtures: ``interpreters``; ``warm``, one for many tests; ``make``, for one with limits."""
+
+    async def test_the_value_of_the_last_expression_is_shown_as_the_result(self, warm: Interpreter) -> None:
+        given = await outputs(warm, "a = 20\na + 22")
+
+        assert [(shown.forms["text/plain"], shown.result) for shown in given if isinstance(shown, Shown)] == [
+            ("42", True)
+        ]
+
+    async def test_a_statement_gives_nothing(self, warm: Interpreter) -> None:
+        assert await outputs(warm, "nothing = 1") == []
+
+    async def test_no_code_gives_nothing(self, warm: Interpreter) -> None:
+        assert await outputs(warm, "") == []
+
+    @pytest.mark.promise("F-06")
+    async def test_variables_stay_from_run_to_run(self, warm: Interpreter) -> None:
+        await outputs(warm, "kept = 'still here'")
+
+        assert await value(warm, "kept") == "still here"
+
+    async def test_output_comes_while_the_code_still_runs(
+        self, warm: Interpreter, warm_folders: tuple[Path, Path]
+    ) -> None:
+        flag = warm_folders[1] / "flag"
+        code = "print('first', flush=True)\n" + WAIT.format(flag=str(flag)) + "print('second')"
+
+        given = []
+        async for output in warm.run(code):
+            given.append(output)
+            flag.touch()
+
+        assert text(given) == "first\nsecond\n"
+
+    async def test_the_two_streams_are_apart(self, warm: Interpreter) -> None:
+        given = await outputs(warm, "import sys\nprint('out')\nprint('err', file=sys.stderr)")
+
+        assert (text(given), text(given, "stderr")) == ("out\n", "err\n")
+
+    async def test_an_error_has_its_name_its_message_and_a_clean_traceback(self, warm: Interpreter) -> None:
+        given = await outputs(warm, "def half(x):\n    return x / 0\nhalf(1)")
+
+        [raised] = given
+        assert isinstance(raised, Raised)
+        assert (raised.name, raised.message) == ("ZeroDivisionError", "division by zero")
+        assert "return x / 0" in raised.traceback or "line 2" in raised.traceback
+        assert "\x1b" not in raised.traceback
+
+    async def test_variables_stay_after_an_error(self, warm: Interpreter) -> None:
+        await outputs(warm, "before_error = 1\nraise KeyError('x')")
+
+        assert await value(warm, "before_error") == "1"
+
+    async def test_code_that_is_not_python_is_an_error(self, warm: Interpreter) -> None:
+        given = await outputs(warm, "this is (not")
+
+        assert isinstance(given[-1], Raised)
+        assert given[-1].name == "SyntaxError"
+
+    async def test_code_that_is_not_text_is_refused(self, warm: Interpreter) -> None:
+        with pytest.raises(InvalidArgument):
+            await outputs(warm, "'\ud800'")
+
+    async def test_a_picture_is_shown_as_base64(self, warm: Interpreter) -> None:
+        given = await outputs(
+            warm,
+            "import base64\nclass Picture:\n    def _repr_png_(self):\n"
+            f"        return base64.b64decode({PICTURE!r})\nPicture()",
+        )
+
+        [shown] = [output for output in given if isinstance(output, Shown)]
+        assert shown.forms["image/png"].strip() == PICTURE
+
+    async def test_something_displayed_on_the_way_is_not_the_result(self, warm: Interpreter) -> None:
+        given = await outputs(warm, "display('seen')\nnothing = 1")
+
+        assert [(shown.forms["text/plain"], shown.result) for shown in given if isinstance(shown, Shown)] == [
+            ("'seen'", False)
+        ]
+
+    async def test_text_of_every_kind_comes_through(self, warm: Interpreter) -> None:
+        words = "naïve ☕ 日本語 🧵 \x00 \u2028 end"
+
+        given = await outputs(warm, f"print({words!r})")
+
+        assert text(given) == words + "\n"
+
+    async def test_many_prints_come_through_or_are_said_to_be_dropped(self, warm: Interpreter) -> None:
+        given = await outputs(warm, "for number in range(6000): print(f'{number:0300}')")
+
+        whole = "".join(f"{number:0300}\n" for number in range(6000))
+        kept = text(given)
+        assert whole.startswith(kept)
+        assert given[-1] == Dropped(len(whole) - len(kept))
+
+    async def test_input_is_refused(self, warm: Interpreter) -> None:
+        given = await outputs(warm, "input('who? ')")
+
+        assert isinstance(given[-1], Raised)
+
+    async def test_an_interrupt_ends_the_code_and_keeps_its_variables(self, warm: Interpreter) -> None:
+        given = []
+        async for output in warm.run("going = 1\nprint('on', flush=True)\nwhile True: going += 1"):
+            given.append(output)
+            await warm.interrupt()
+
+        assert given[-1] == Stopped("interrupted", "it was interrupted", alive=True)
+        assert int(await value(warm, "going")) > 1
+
+    async def test_an_interrupt_of_nothing_is_nothing(self, warm: Interpreter) -> None:
+        await warm.interrupt()
+
+        assert await value(warm, "1 + 1") == "2"
+
+    async def test_two_runs_at_once_go_one_after_the_other(self, warm: Interpreter) -> None:
+        await outputs(warm, "order = []")
+        code = "import time\norder.append({0})\ntime.sleep(0.1)\norder.append({0})"
+
+        await asyncio.gather(*(outputs(warm, code.format(number)) for number in range(3)))
+
+        assert await value(warm, "order") in (
+            str([a, a, b, b, c, c])
+            for a, b, c in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0))
+        )
+
+    async def test_leaving_the_loop_early_interrupts_the_code(self, warm: Interpreter) -> None:
+        running = warm.run("print('on', flush=True)\nwhile True: left = True")
+        async for _ in running:
+            break
+        await running.aclose()  # type: ignore[attr-defined]  # every run is an async generator
+
+        assert await asyncio.wait_for(value(warm, "left"), 10) == "True"
+
+    async def test_a_cancelled_reader_interrupts_the_code(self, warm: Interpreter) -> None:
+        begun = asyncio.Event()
+
+        async def read() -> None:
+            async for _ in warm.run("print('on', flush=True)\nwhile True: cancelled = True"):
+                begun.set()
+
+        reading = asyncio.create_task(read())
+        await begun.wait()
+        reading.cancel()
+
+        assert await asyncio.wait_for(value(warm, "cancelled"), 10) == "True"
+
+    @pytest.mark.promise("F-05")
+    async def test_the_code_finds_its_volume_and_its_scratch(
+        self, warm: Interpreter, warm_folders: tuple[Path, Path]
+    ) -> None:
+        await outputs(
+            warm,
+            "import os, pathlib\n"
+            "pathlib.Path(os.environ['HOLDFAST_VOLUME'], 'lasting').write_text('volume')\n"
+            "pathlib.Path('passing').write_text('scratch')",
+        )
+
+        volume, scratch = warm_folders
+        assert ((volume / "lasting").read_text(), (scratch / "passing").read_text()) == ("volume", "scratch")
+
+    async def test_only_the_named_variables_are_in_its_environment(self, warm: Interpreter) -> None:
+        await outputs(warm, "import os")
+
+        assert await value(warm, "os.environ.get('OPENAI_API_KEY'), os.environ.get('NAMED')") == "None named"
+
+    async def test_code_over_its_time_is_stopped_and_keeps_its_variables(self, make: Make) -> None:
+        interpreter = await make(Limits(seconds=0.5))
+
+        given = await outputs(interpreter, "late = 'kept'\nwhile True: pass")
+
+        assert given == [Stopped("time", "it took longer than 0.5 s", alive=True)]
+        assert await value(interpreter, "late") == "kept"
+
+    async def test_code_that_does_not_obey_is_killed(self, make: Make) -> None:
+        interpreter = await make(Limits(seconds=0.5))
+
+        given = await outputs(
+            interpreter,
+            "import time\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: pass",
+        )
+
+        assert isinstance(given[-1], Stopped)
+        assert (given[-1].why, given[-1].alive) == ("time", False)
+        with pytest.raises(InterpreterGone):
+            await outputs(interpreter, "1")
+
+    async def test_output_over_its_limit_is_dropped_and_said(self, make: Make) -> None:
+        interpreter = await make(Limits(output=1000))
+
+        given = await outputs(interpreter, "print('x' * 5000)\nafter = 1\nafter")
+
+        assert text(given) == "x" * 1000
+        assert given[-1] == Dropped(4001 + len("1"))
+
+    async def test_an_interpreter_that_ends_itself_is_gone(self, make: Make) -> None:
+        interpreter = await make(Limits())
+
+        given = await outputs(interpreter, "import os\nprint('bye', flush=True)\nos._exit(3)")
+
+        assert isinstance(given[-1], Stopped)
+        assert (given[-1].why, given[-1].alive, await interpreter.alive()) == ("died", False, False)
+        with pytest.raises(InterpreterGone):
+            await outputs(interpreter, "1")
+
+    async def test_closing_while_code_runs_ends_the_run(self, make: Make) -> None:
+        interpreter = await make(Limits())
+
+        given = []
+        async for output in interpreter.run("print('on', flush=True)\nwhile True: pass"):
+            given.append(output)
+            if isinstance(output, Printed):
+                await interpreter.close()
+
+        assert given[-1] == Stopped("closed", "the interpreter was closed", alive=False)
+
+    async def test_a_closed_one_stays_closed(self, make: Make) -> None:
+        interpreter = await make(Limits())
+        await interpreter.close()
+        await interpreter.close()
+
+        with pytest.raises(InterpreterGone):
+            await outputs(interpreter, "1")
+        assert not await interpreter.alive()
+
+    @pytest.mark.promise("F-06")
+    async def test_one_that_is_alive_is_attached_with_its_variables(
+        self, interpreters: Interpreters, warm: Interpreter, warm_sandbox: Sandbox
+    ) -> None:
+        await outputs(warm, "attached = 'yes'")
+
+        again = await interpreters.attach(warm.id, warm_sandbox)
+
+        assert await value(again, "attached") == "yes"
+
+    @pytest.mark.promise("F-06")
+    async def test_one_on_another_volume_is_not_attached(
+        self, interpreters: Interpreters, warm: Interpreter, other_sandbox: Sandbox
+    ) -> None:
+        with pytest.raises(InterpreterGone, match="another volume"):
+            await interpreters.attach(warm.id, other_sandbox)
+
+    async def test_one_that_is_dead_is_not_attached(
+        self, interpreters: Interpreters, make: Make, warm_sandbox: Sandbox
+    ) -> None:
+        interpreter = await make(Limits())
+        await interpreter.close()
+
+        with pytest.raises(InterpreterGone):
+            await interpreters.attach(interpreter.id, warm_sandbox)
+
+    async def test_one_that_never_was_is_not_attached(
+        self, interpreters: Interpreters, warm_sandbox: Sandbox
+    ) -> None:
+        with pytest.raises(InterpreterGone):
+            await interpreters.attach("nobody/never", warm_sandbox)
+
+    async def test_two_interpreters_share_no_variables(self, warm: Interpreter, make: Make) -> None:
+        await outputs(warm, "mine = 1")
+        other = await make(Limits())
+
+        [raised] = await outputs(other, "print(mine)")
+        assert isinstance(raised, Raised)
+        assert raised.name == "NameError"
+
+
+async def closing(make: Callable[[Limits], Awaitable[Interpreter]]) -> AsyncIterator[Make]:
+    """A way to make interpreters that are closed when the test is over."""
+    made: list[Interpreter] = []
+
+    async def remember(limits: Limits) -> Interpreter:
+        made.append(await make(limits))
+        return made[-1]
+
+    yield remember
+    for interpreter in made:
+        await interpreter.close()

@@ -1,0 +1,109 @@
+"""One run as its reader sees it: outputs within the limit, and one end."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.workbench.interpreter.execution import Execution, see_through
+from holdfast.workbench.interpreter.messages import is_idle, output_of
+from holdfast.workbench.interpreter.port import Dropped, Output, Printed, Raised, Shown, Stopped
+
+
+async def read(execution: Execution) -> list[Output]:
+    return [output async for output in execution.outputs()]
+
+
+async def test_text_is_cut_at_the_limit_between_characters() -> None:
+    execution = Execution(5)
+    for text in ("ab", "日本", "c"):
+        execution.take(Printed("stdout", text))
+    execution.finish(None)
+
+    assert await read(execution) == [Printed("stdout", "ab"), Printed("stdout", "日"), Dropped(4)]
+
+
+async def test_a_value_is_never_cut() -> None:
+    execution = Execution(5)
+    execution.take(Shown({"text/plain": "123456"}))
+    execution.take(Printed("stdout", "abc"))
+    execution.finish(None)
+
+    assert await read(execution) == [Printed("stdout", "abc"), Dropped(6)]
+
+
+async def test_the_error_comes_last() -> None:
+    execution = Execution(100)
+    execution.take(Raised("E", "m", "t"))
+    execution.take(Printed("stderr", "late"))
+    execution.finish(None)
+
+    assert await read(execution) == [Printed("stderr", "late"), Raised("E", "m", "t")]
+
+
+async def test_a_stop_hides_the_error_by_which_it_was_obeyed() -> None:
+    execution = Execution(100)
+    stopped = Stopped("interrupted", "it was interrupted", alive=True)
+    execution.take(Raised("KeyboardInterrupt", "", ""))
+    execution.finish(stopped)
+
+    assert await read(execution) == [stopped]
+
+
+async def test_the_first_who_asks_for_a_stop_gives_the_reason() -> None:
+    execution = Execution(100)
+    execution.stop("interrupted")
+    execution.stop("time")
+
+    assert execution.why == "interrupted"
+
+
+async def test_an_interrupt_that_was_not_heard_is_sent_again() -> None:
+    execution, sent = Execution(100), 0
+
+    async def interrupt() -> None:
+        nonlocal sent
+        sent += 1
+        if sent == 2:
+            execution.settled.set()
+
+    obeyed = await see_through(execution, seconds=0.01, grace=5.0, interrupt=interrupt)
+
+    assert (obeyed, sent, execution.why) == (True, 2, "time")
+
+
+async def test_an_error_reaches_the_reader() -> None:
+    execution = Execution(100)
+    execution.fail(TimeoutError())
+
+    with pytest.raises(TimeoutError):
+        await read(execution)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "output"),
+    [
+        ("stream", {"name": "stderr", "text": "x"}, Printed("stderr", "x")),
+        (
+            "execute_result",
+            {"data": {"application/json": {"a": 1}}},
+            Shown({"application/json": '{"a": 1}'}, result=True),
+        ),
+        ("display_data", {"data": "nonsense"}, Shown({})),
+        (
+            "error",
+            {"ename": "E", "evalue": "\x1b[31mred\x1b[0m", "traceback": ["a", "b"]},
+            Raised("E", "red", "a\nb"),
+        ),
+        ("error", {}, Raised("None", "None", "None")),
+        ("comm_msg", {}, None),
+        ("clear_output", {}, None),
+    ],
+)
+def test_a_message_of_the_kernel_is_read(
+    kind: str, content: dict[str, object], output: Output | None
+) -> None:
+    assert output_of({"msg_type": kind, "content": content}) == output
+
+
+def test_a_busy_kernel_is_not_idle() -> None:
+    assert not is_idle({"msg_type": "status", "content": {"execution_state": "busy"}})

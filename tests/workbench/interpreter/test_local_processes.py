@@ -1,0 +1,278 @@
+"""Interpreters on this machine end with everything they began, however they end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from holdfast.core.errors import InterpreterFailed, InterpreterGone
+from holdfast.workbench.interpreter.local import LocalInterpreters
+from holdfast.workbench.interpreter.port import Interpreter, Limits, Printed, Sandbox, Stopped
+from tests.workbench.interpreter.contract import Make, outputs, text, value
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+RUNAWAY = """
+import os, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execvp("sleep", ["sleep", {seconds!r}])
+    os._exit(0)
+os.wait()
+print("off", flush=True)
+"""
+MAKER = """
+import asyncio, sys
+from holdfast.workbench.interpreter.local import LocalInterpreters
+from holdfast.workbench.interpreter.port import Sandbox
+
+async def main():
+    interpreter = await LocalInterpreters().make(Sandbox(volume=sys.argv[1], scratch=sys.argv[2]))
+    async for output in interpreter.run(sys.argv[3]):
+        print(output, flush=True)
+
+asyncio.run(main())
+"""
+
+
+def running(words: str) -> list[int]:
+    """Who on this machine has these words in its command line, and is not a corpse."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if words in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def within(seconds: float, true: Callable[[], bool]) -> bool:
+    """Whether something is so at the latest after a while: it is so in other processes, which tell nobody."""
+    until = time.monotonic() + seconds
+    while not true() and time.monotonic() < until:
+        time.sleep(0.02)
+    return true()
+
+
+def private_folders() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("holdfast-kernel-*"))
+
+
+@pytest.fixture
+def seconds() -> str:
+    """How long a runaway sleeps: also the mark by which it is found."""
+    return f"1000.{time.monotonic_ns()}"
+
+
+@pytest.fixture(params=[True, False], ids=["namespaces", "no namespaces"])
+def either(request: pytest.FixtureRequest) -> LocalInterpreters:
+    """With what the system has to keep code apart, and without."""
+    return LocalInterpreters(isolate=request.param)
+
+
+@pytest.fixture
+def sandbox(folders: tuple[Path, Path]) -> Sandbox:
+    volume, scratch = map(str, folders)
+    return Sandbox(volume=volume, scratch=scratch)
+
+
+async def test_a_child_that_ran_away_ends_with_it(
+    either: LocalInterpreters, sandbox: Sandbox, seconds: str
+) -> None:
+    interpreter = await either.make(sandbox)
+    await outputs(interpreter, RUNAWAY.format(seconds=seconds))
+    there = running(f"sleep {seconds}")
+
+    await interpreter.close()
+
+    assert (len(there), running(f"sleep {seconds}")) == (1, [])
+
+
+async def test_a_child_that_ran_away_ends_when_the_kernel_dies(
+    either: LocalInterpreters, sandbox: Sandbox, seconds: str
+) -> None:
+    interpreter = await either.make(sandbox)
+    given = await outputs(interpreter, RUNAWAY.format(seconds=seconds) + "os._exit(1)")
+
+    assert isinstance(given[-1], Stopped)
+    assert running(f"sleep {seconds}") == []
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("isolate", ["True", "False"])
+async def test_killing_the_process_that_made_it_leaves_nothing(
+    folders: tuple[Path, Path], seconds: str, isolate: str
+) -> None:
+    before = private_folders()
+    code = RUNAWAY.format(seconds=seconds) + "while True: pass"
+    maker = MAKER.replace("LocalInterpreters()", f"LocalInterpreters(isolate={isolate})")
+    command = [sys.executable, "-c", maker, *map(str, folders), code]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    assert b"off" in await process.stdout.readline()
+    process.kill()
+    await process.wait()
+
+    assert within(10, lambda: not running(f"sleep {seconds}") and not private_folders() - before)
+
+
+@pytest.mark.crash
+async def test_killing_its_supervisor_ends_the_run_and_leaves_no_kernel(
+    sandbox: Sandbox, interpreters: LocalInterpreters
+) -> None:
+    interpreter = await interpreters.make(sandbox)
+    children = psutil.Process(os.getpid()).children()
+    supervisors = [child for child in children if "supervisor.py" in " ".join(child.cmdline())]
+    newest = max(supervisors, key=lambda child: child.create_time())
+    family = newest.children(recursive=True)
+
+    given = []
+    async for output in interpreter.run("print('on', flush=True)\nwhile True: pass"):
+        given.append(output)
+        if isinstance(output, Printed):
+            newest.kill()
+
+    assert isinstance(given[-1], Stopped)
+    assert (given[-1].why, given[-1].alive) == ("died", False)
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+
+
+async def test_a_crash_is_told_by_its_signal(make: Make) -> None:
+    interpreter = await make(Limits())
+
+    given = await outputs(interpreter, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
+
+    assert isinstance(given[-1], Stopped)
+    assert (given[-1].why, given[-1].detail.split("\n")[0]) == ("died", "it was killed by SIGSEGV")
+
+
+async def test_what_was_printed_just_before_the_end_is_there(make: Make) -> None:
+    interpreter = await make(Limits())
+
+    given = await outputs(interpreter, "import os\nprint('last words', flush=True)\nos._exit(0)")
+
+    assert text(given) == "last words\n"
+
+
+async def test_an_interrupt_reaches_the_program_that_the_code_waits_for(
+    warm: Interpreter, seconds: str
+) -> None:
+    async for output in warm.run(
+        f"import subprocess\nprint('on', flush=True)\nsubprocess.run(['sleep', '{seconds}'])"
+    ):
+        if isinstance(output, Printed):
+            await warm.interrupt()
+
+    assert (output, running(f"sleep {seconds}")) == (
+        Stopped("interrupted", "it was interrupted", alive=True),
+        [],
+    )
+
+
+async def test_a_kernel_that_is_stopped_in_its_tracks_is_killed(make: Make) -> None:
+    interpreter = await make(Limits(seconds=0.5))
+
+    given = await outputs(interpreter, "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)")
+
+    assert isinstance(given[-1], Stopped)
+    assert (given[-1].why, given[-1].alive) == ("time", False)
+
+
+async def test_runs_that_wait_when_it_dies_are_told(make: Make) -> None:
+    interpreter = await make(Limits())
+
+    first, second = await asyncio.gather(
+        outputs(interpreter, "import os, time\ntime.sleep(0.3)\nos._exit(1)"),
+        outputs(interpreter, "1"),
+        return_exceptions=True,
+    )
+
+    assert isinstance(first, list)
+    assert isinstance(second, InterpreterGone)
+
+
+async def test_a_kernel_without_room_to_start_has_failed(
+    interpreters: LocalInterpreters, folders: tuple[Path, Path]
+) -> None:
+    before = private_folders()
+    volume, scratch = map(str, folders)
+
+    with pytest.raises(InterpreterFailed, match="did not come up"):
+        await interpreters.make(Sandbox(volume=volume, scratch=scratch, limits=Limits(memory=10_000_000)))
+    assert private_folders() - before == set()
+
+
+async def test_one_without_its_folders_has_failed(interpreters: LocalInterpreters, tmp_path: Path) -> None:
+    with pytest.raises(InterpreterFailed, match="no folder"):
+        await interpreters.make(Sandbox(volume=str(tmp_path / "none"), scratch=str(tmp_path)))
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing(
+    sandbox: Sandbox, interpreters: LocalInterpreters
+) -> None:
+    before = private_folders()
+    for after in (0.0, 0.05, 0.2):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(interpreters.make(sandbox), after)
+
+    assert private_folders() - before == set()
+
+
+async def test_a_kernel_that_does_not_answer_in_time_has_failed(sandbox: Sandbox) -> None:
+    before = private_folders()
+
+    with pytest.raises(InterpreterFailed, match="did not answer") as caught:
+        await LocalInterpreters(patience=0.01).make(sandbox)
+    assert (caught.value.retry, private_folders() - before) == (True, set())
+
+
+async def test_its_private_folder_is_for_nobody_else_and_goes_with_it(
+    sandbox: Sandbox, interpreters: LocalInterpreters
+) -> None:
+    before = private_folders()
+    interpreter = await interpreters.make(sandbox)
+    [folder] = private_folders() - before
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    await interpreter.close()
+
+    assert (mode, folder.exists()) == (0o700, False)
+
+
+async def test_a_close_that_is_cancelled_still_closes(
+    sandbox: Sandbox, interpreters: LocalInterpreters
+) -> None:
+    interpreter = await interpreters.make(sandbox)
+    closing = asyncio.create_task(interpreter.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait({closing})
+    await interpreter.close()
+
+    assert not await interpreter.alive()
+
+
+async def test_the_code_s_own_keyboard_interrupt_is_an_error(warm: Interpreter) -> None:
+    [raised] = await outputs(warm, "raise KeyboardInterrupt")
+
+    assert raised.name == "KeyboardInterrupt"  # type: ignore[union-attr]  # mypy cannot know
+    assert await value(warm, "1") == "1"
+
+
+async def test_closing_where_they_come_from_closes_them_all(sandbox: Sandbox) -> None:
+    local = LocalInterpreters()
+    made = [await local.make(sandbox), await local.make(sandbox)]
+
+    await local.close()
+
+    assert [await interpreter.alive() for interpreter in made] == [False, False]

@@ -1,0 +1,118 @@
+"""Results of a remote context: asked for without moving a line, and found again however the text is cut."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.workbench.interpreter.port import Output, Printed, Shown
+from holdfast.workbench.interpreter.remote_text import Listening, asking_for_result
+
+
+def value_of(code: str) -> list[object]:
+    """What code asks to be shown when it is run."""
+    asked: list[object] = []
+    exec(asking_for_result(code), {"__holdfast_result__": asked.append})
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("1 + 1", [2]),
+        ("a = 2\na * 3", [6]),
+        ("a = 2", []),
+        ("", []),
+        ("# only words", []),
+        ("1, 2", [(1, 2)]),
+        ("(1 +\n 2)", [3]),
+        ("'''two\nlines'''  # and a comment", ["two\nlines"]),
+        ("1;", []),
+        ("1; 2", [2]),
+        ("'☕'; '日本' + '語'", ["日本語"]),
+        ("a = 1\r\na", [1]),
+        ("if True:\n    1", []),
+        ("(lambda: 5)()", [5]),
+        ("[x for x in range(2)]", [[0, 1]]),
+        ("(y := 4)", [4]),
+        ("'\x0c'", ["\x0c"]),
+    ],
+)
+def test_the_last_expression_is_asked_for(code: str, shown: list[object]) -> None:
+    assert value_of(code) == shown
+
+
+def test_lines_keep_their_numbers() -> None:
+    code = "a = 1\n\n\n(a\n + b)\n"
+
+    assert asking_for_result(code).count("\n") == code.count("\n")
+
+
+@pytest.mark.parametrize("code", ["this is (not", "print('a\x00')", "%pwd", "(" * 500])
+def test_what_cannot_be_read_here_is_left_as_it_is(code: str) -> None:
+    assert asking_for_result(code) == code
+
+
+def message(forms: dict[str, str], *, result: bool) -> str:
+    return f"\x1e\x1eholdfast:{json.dumps({'result': result, 'forms': forms})}\x1e"
+
+
+def heard(pieces: list[str], most: int = 10_000) -> list[Output]:
+    listening = Listening(most)
+    return [output for piece in pieces for output in listening.take(piece)] + listening.rest()
+
+
+def joined(outputs: list[Output]) -> list[Output]:
+    """Outputs with neighbouring texts as one."""
+    whole: list[Output] = []
+    for output in outputs:
+        if whole and isinstance(output, Printed) and isinstance(last := whole[-1], Printed):
+            whole[-1] = Printed("stdout", last.text + output.text)
+        else:
+            whole.append(output)
+    return whole
+
+
+@given(
+    parts=st.lists(
+        st.text(st.characters(exclude_categories=["Cs"])).filter(lambda t: "\x1e" not in t), max_size=4
+    ),
+    cuts=st.lists(st.integers(1, 12), min_size=1, max_size=50),
+)
+def test_however_the_text_is_cut_the_same_comes_out(parts: list[str], cuts: list[int]) -> None:
+    whole = message({"text/plain": "x\x1e"}, result=True).join(parts)
+    pieces: list[str] = []
+    place = 0
+    while place < len(whole):
+        step = cuts[len(pieces) % len(cuts)]
+        pieces.append(whole[place : place + step])
+        place += step
+
+    assert joined(heard(pieces)) == joined(heard([whole]))
+
+
+def test_a_value_is_found_between_texts() -> None:
+    said = heard(["before", message({"text/plain": "1"}, result=True), "after"])
+
+    assert said == [
+        Printed("stdout", "before"),
+        Shown({"text/plain": "1"}, result=True),
+        Printed("stdout", "after"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["\x1e", "\x1e\x1e", "\x1e\x1eholdfast:", "\x1e\x1eholdfast:{}\x1e", "\x1e\x1eholdfast:no\x1e", "a\x1eb"],
+)
+def test_what_only_looks_like_a_value_is_text(written: str) -> None:
+    assert joined(heard([written])) == [Printed("stdout", written)]
+
+
+def test_a_value_without_end_is_not_held_for_ever() -> None:
+    said = heard(["\x1e\x1eholdfast:" + "x" * 50] * 3, most=60)
+
+    assert "".join(output.text for output in said if isinstance(output, Printed)).count("x") == 150

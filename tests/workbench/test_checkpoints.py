@@ -1,0 +1,411 @@
+"""Checkpoints: the manifest on a volume follows the database, and what that does not know is never lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.errors import (
+    HoldfastError,
+    InvalidArgument,
+    ManifestConflict,
+    ManifestUnreadable,
+    ManifestWriteFailed,
+    VolumeFull,
+)
+from holdfast.core.manifest import read, written
+from holdfast.core.manifest_files import Place
+from holdfast.core.manifest_stamps import read_stamped
+from holdfast.testing import Clock
+from holdfast.workbench.checkpoints import Checkpoints, Restore
+from holdfast.workbench.manifests import exported, load
+from holdfast.workbench.volume import Volume
+
+PLACE = Place(workspace="default", user="alice", session="s")
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Volume:
+    return Volume(tmp_path / "volume", "acme", "alice")
+
+
+def kept_by(db: hf.Database, volume: Volume, **options: Any) -> Checkpoints:
+    return Checkpoints(db, volume, PLACE, clock=options.pop("clock", Clock()), **options)
+
+
+async def said(db: hf.Database, *texts: str) -> hf.Thread:
+    """The session, with some more said in it."""
+    thread = await db.create("s", owner="alice", exist_ok=True)
+    for text in texts:
+        await thread.append(items=[hf.user(text)])
+    return thread
+
+
+def on_volume(volume: Volume, checkpoints: Checkpoints) -> tuple[int | None, list[str]]:
+    """The version that the file stands for, and what was said in it."""
+    found = read_stamped(volume.read(checkpoints.path), "s")
+    texts = [entry.body["content"] for entry in found.manifest.state.history]
+    return found.stamp.version if found.stamp else None, texts
+
+
+def files(volume: Volume) -> Sequence[str]:
+    return sorted(path.name for path in volume.folder.parents[1].glob("meta/**/*") if path.is_file())
+
+
+def edited(volume: Volume, checkpoints: Checkpoints, **changes: Any) -> None:
+    """Change the file by hand."""
+    document = {**json.loads(volume.read(checkpoints.path)), **changes}
+    volume.write(checkpoints.path, json.dumps(document).encode())
+
+
+# Written with the version that it stands for.
+
+
+@pytest.mark.promise("F-01")
+async def test_a_checkpoint_names_the_version_that_it_stands_for(db: hf.Database, volume: Volume) -> None:
+    thread = await said(db, "one", "two")
+    checkpoints = kept_by(db, volume)
+
+    done = await checkpoints.save()
+
+    assert (done.status, done.version) == ("written", 2)
+    stamp = read_stamped(volume.read(checkpoints.path), "s").stamp
+    assert stamp is not None
+    assert (stamp.version, stamp.hash) == (2, (await thread.head()).hash.hex())
+
+
+@pytest.mark.promise("F-02")
+async def test_the_version_is_no_part_of_the_manifest(db: hf.Database, volume: Volume) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume)
+    await checkpoints.save()
+
+    on_disk = read(volume.read(checkpoints.path))
+
+    assert written(on_disk) == written(await exported(db, "s"))
+    assert load(volume, PLACE) == on_disk
+
+
+async def test_what_is_there_already_is_not_written_again(db: hf.Database, volume: Volume) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume)
+    await checkpoints.save()
+
+    again = await checkpoints.save()
+
+    assert again.status == "unchanged"
+
+
+@pytest.mark.promise("F-01")
+async def test_a_manifest_behind_the_head_is_folded_forward(db: hf.Database, volume: Volume) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume)
+    await checkpoints.save()
+    await said(db, "two", "three")
+
+    found = await checkpoints.restore()
+
+    assert (found.how, found.folded, found.version) == (Restore.FORWARD, 2, 3)
+    assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
+
+
+async def test_a_manifest_at_the_head_is_current(db: hf.Database, volume: Volume) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume)
+    await checkpoints.save()
+
+    found = await checkpoints.restore()
+
+    assert (found.how, found.folded) == (Restore.CURRENT, 0)
+
+
+async def test_a_manifest_that_is_gone_is_rebuilt(db: hf.Database, volume: Volume) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume)
+
+    found = await checkpoints.restore()
+
+    assert found.how is Restore.REBUILT
+    assert on_volume(volume, checkpoints) == (1, ["one"])
+
+
+async def test_what_nobody_knows_is_fresh(db: hf.Database, volume: Volume) -> None:
+    found = await kept_by(db, volume).restore()
+
+    assert found.how is Restore.FRESH
+    assert files(volume) == []
+
+
+# What the database does not know is never written over.
+
+
+async def ahead(db: hf.Database, volume: Volume, tmp_path: Path) -> Checkpoints:
+    """Checkpoints on a database that was set back: it has version 1, and the manifest stands for 3."""
+    async with hf.open(f"sqlite:///{tmp_path / 'newer.db'}") as newer:
+        await said(newer, "one", "two", "three")
+        await kept_by(newer, volume).save()
+    await said(db, "one")
+    return kept_by(db, volume)
+
+
+@pytest.mark.promise("F-01")
+async def test_a_manifest_ahead_of_the_head_is_a_conflict(
+    db: hf.Database, volume: Volume, tmp_path: Path
+) -> None:
+    checkpoints = await ahead(db, volume, tmp_path)
+
+    with pytest.raises(ManifestConflict) as caught:
+        await checkpoints.restore()
+    assert (caught.value.found, caught.value.head) == (3, 1)
+    assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
+
+
+@pytest.mark.promise("F-01")
+async def test_a_manifest_of_a_lost_database_is_a_conflict(
+    db: hf.Database, volume: Volume, tmp_path: Path
+) -> None:
+    await ahead(db, volume, tmp_path)
+    await db.thread("s").delete()
+
+    with pytest.raises(ManifestConflict) as caught:
+        await kept_by(db, volume).restore()
+    assert (caught.value.found, caught.value.head) == (3, None)
+    assert "lost" in str(caught.value)
+
+
+@pytest.mark.promise("F-01")
+@pytest.mark.parametrize("turns", [3, 5])
+async def test_a_manifest_of_another_history_is_a_conflict(
+    db: hf.Database, volume: Volume, tmp_path: Path, turns: int
+) -> None:
+    checkpoints = await ahead(db, volume, tmp_path)
+    await said(db, *("another" for _ in range(turns - 1)))
+
+    with pytest.raises(ManifestConflict, match="another history"):
+        await checkpoints.save()
+    assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
+
+
+async def test_a_manifest_that_was_changed_by_hand_is_a_conflict(db: hf.Database, volume: Volume) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume)
+    await checkpoints.save()
+    edited(volume, checkpoints, about={"title": "By hand"})
+
+    with pytest.raises(ManifestConflict, match="was changed since"):
+        await checkpoints.save()
+
+
+async def test_a_manifest_without_a_version_is_taken_up_if_it_says_the_same(
+    db: hf.Database, volume: Volume
+) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume)
+    volume.write(checkpoints.path, written(await exported(db, "s")))
+
+    done = await checkpoints.save()
+
+    assert (done.status, on_volume(volume, checkpoints)) == ("written", (1, ["one"]))
+
+
+async def test_a_manifest_without_a_version_that_says_something_else_is_a_conflict(
+    db: hf.Database, volume: Volume
+) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume)
+    volume.write(checkpoints.path, written(await exported(db, "s")))
+    await said(db, "two")
+
+    with pytest.raises(ManifestConflict, match="names no version"):
+        await checkpoints.save()
+
+
+@pytest.mark.race
+async def test_two_writers_of_one_session_end_with_the_newest(db: hf.Database, volume: Volume) -> None:
+    await said(db, "begin")
+    both = [kept_by(db, volume, clock=Clock()) for _ in range(2)]
+
+    async def write(checkpoints: Checkpoints, name: str) -> None:
+        for number in range(8):
+            await said(db, f"{name}{number}")
+            await checkpoints.save()
+
+    await asyncio.gather(*(write(each, name) for each, name in zip(both, "ab", strict=True)))
+
+    version, texts = on_volume(volume, both[0])
+    assert (version, len(texts)) == (17, 17)
+
+
+# Saying which one holds.
+
+
+@pytest.mark.promise("F-01")
+async def test_taking_the_manifest_makes_the_session_what_it_says(
+    db: hf.Database, volume: Volume, tmp_path: Path
+) -> None:
+    checkpoints = await ahead(db, volume, tmp_path)
+
+    found = await checkpoints.take("manifest")
+
+    assert (found.how, found.version) == (Restore.TAKEN, 2)
+    assert [item.body["content"] for item in await db.thread("s").items()] == ["one", "two", "three"]
+    assert on_volume(volume, checkpoints) == (2, ["one", "two", "three"])
+    assert (await checkpoints.save()).status == "unchanged"
+
+
+@pytest.mark.promise("F-01")
+async def test_a_lost_database_gets_the_session_back_from_its_manifest(
+    db: hf.Database, volume: Volume, tmp_path: Path
+) -> None:
+    await ahead(db, volume, tmp_path)
+    await db.thread("s").delete()
+
+    await kept_by(db, volume).take("manifest")
+
+    head = await db.thread("s").head()
+    assert (head.version, head.owner, head.length()) == (1, "alice", 3)
+
+
+async def test_taking_the_database_keeps_the_manifest_aside(
+    db: hf.Database, volume: Volume, tmp_path: Path
+) -> None:
+    checkpoints = await ahead(db, volume, tmp_path)
+    before = volume.read(checkpoints.path)
+
+    await checkpoints.take("database")
+
+    assert on_volume(volume, checkpoints) == (1, ["one"])
+    aside = f"{checkpoints.path}.set-aside-{Clock().now}"
+    assert volume.read(aside) == before
+
+
+async def test_what_is_not_there_cannot_be_taken(db: hf.Database, volume: Volume) -> None:
+    with pytest.raises(InvalidArgument, match="no manifest"):
+        await kept_by(db, volume).take("manifest")
+    with pytest.raises(InvalidArgument, match="no session"):
+        await kept_by(db, volume).take("database")
+
+
+# Unreadable.
+
+UNREADABLE = [b"", b"{", b"[]", b"\xff\xfe", b"{}", b'{"format":"holdfast.session","version":99}']
+
+
+@pytest.mark.promise("F-01")
+@pytest.mark.parametrize("content", UNREADABLE)
+async def test_an_unreadable_manifest_is_kept_aside_and_named(
+    db: hf.Database, volume: Volume, content: bytes
+) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume)
+    volume.write(checkpoints.path, content)
+
+    with pytest.raises(ManifestUnreadable) as caught:
+        await checkpoints.restore()
+    assert volume.read(caught.value.kept) == content
+    assert ".unreadable-" in caught.value.kept
+    assert (await checkpoints.restore()).how is Restore.REBUILT
+
+
+async def test_the_manifest_of_another_session_is_not_ours(db: hf.Database, volume: Volume) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume)
+    await checkpoints.save()
+    edited(volume, checkpoints, session="another")
+
+    with pytest.raises(ManifestUnreadable, match="another"):
+        await checkpoints.save()
+
+
+async def test_an_unreadable_manifest_of_an_unknown_session_is_never_taken_for_an_empty_one(
+    db: hf.Database, volume: Volume
+) -> None:
+    checkpoints = kept_by(db, volume, persistence="best effort")
+    volume.write(checkpoints.path, b"{")
+
+    for _ in range(2):
+        with pytest.raises(ManifestUnreadable):
+            await checkpoints.restore()
+    assert volume.read(checkpoints.path) == b"{"
+
+
+# Strict and best effort.
+
+
+class FullVolume(Volume):
+    """A volume on which nothing more fits, until there is room."""
+
+    full = True
+
+    def write(self, path: str, content: bytes, **options: Any) -> None:
+        if self.full:
+            raise VolumeFull(path=path, size=len(content), left=0)
+        super().write(path, content, **options)
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> FullVolume:
+    return FullVolume(tmp_path / "volume", "acme", "alice")
+
+
+async def test_strict_persistence_raises_what_could_not_be_written(db: hf.Database, full: FullVolume) -> None:
+    await said(db, "one")
+
+    with pytest.raises(ManifestWriteFailed, match="room for 0"):
+        await kept_by(db, full).save()
+
+
+async def test_best_effort_says_what_could_not_be_written_and_tries_again(
+    db: hf.Database, full: FullVolume
+) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, full, persistence="best effort")
+
+    first = await checkpoints.save()
+    full.full = False
+    second = await checkpoints.save()
+
+    assert (first.status, first.code) == ("failed", "manifest_write_failed")
+    assert (second.status, second.version) == ("written", 1)
+
+
+@pytest.mark.promise("F-01")
+async def test_a_checkpoint_that_was_skipped_never_makes_the_next_one_overwrite(
+    db: hf.Database, volume: Volume, tmp_path: Path
+) -> None:
+    checkpoints = await ahead(db, volume, tmp_path)
+    best = kept_by(db, volume, persistence="best effort")
+
+    opened = await best.restore()
+    done = []
+    for text in ("two of ours", "three of ours", "four of ours"):
+        await said(db, text)
+        done.append(await best.save())
+
+    assert (opened.how, opened.code) == (Restore.DATABASE, "manifest_conflict")
+    assert [each.code for each in done] == ["manifest_conflict"] * 3
+    assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
+
+
+async def test_best_effort_writes_an_unreadable_manifest_anew_and_says_so(
+    db: hf.Database, volume: Volume
+) -> None:
+    await said(db, "one")
+    checkpoints = kept_by(db, volume, persistence="best effort")
+    volume.write(checkpoints.path, b"{")
+
+    done = await checkpoints.save()
+
+    assert (done.status, done.code) == ("written", "manifest_unreadable")
+    assert len(files(volume)) == 2
+
+
+@pytest.mark.parametrize("kind", [ManifestConflict, ManifestUnreadable, ManifestWriteFailed])
+def test_every_problem_of_a_manifest_has_a_code_of_its_own(kind: type[HoldfastError]) -> None:
+    assert kind.code.startswith("manifest_")

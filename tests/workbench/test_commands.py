@@ -1,0 +1,266 @@
+"""Runs, data sets and experiments at the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli.app import run
+from holdfast.core.errors import ModelFailed
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.models import Reply, Usage
+from holdfast.runtime.steps import Price
+from holdfast.runtime.tools import Effect, tool
+from holdfast.testing.scripted import ScriptedModel, calls
+
+AGENTS = """
+def echo(example):
+    return example.question
+
+async def knowing(example):
+    if example.question == "Bye":
+        raise RuntimeError("gone")
+    return example.expected
+
+def half(example, output):
+    return {"score": 0.5, "why": "so so"}
+
+number = 7
+"""
+
+
+@tool(effect=Effect.NONE)
+async def weather(city: str) -> str:
+    """Say what the weather is like."""
+    raise ValueError(f"no weather in \x1b[31m{city}")
+
+
+async def _fill(url: str) -> None:
+    async with hf.open(url) as db:
+        thread = await db.create("t", owner="alice")
+        await thread.append(items=[hf.user("Hi"), hf.assistant("Hello.")])
+        await thread.append(items=[hf.user("Bye"), hf.assistant("Ciao.")])
+        asked = calls(("c1", "weather", {"city": "Oslo"}))
+        said = Reply(text="Sunny.", usage=Usage(calls=1, input_tokens=1000, output_tokens=100))
+        prices = {"scripted": Price(input=1.0, output=10.0)}
+        down = ModelFailed(model="m", problem="it is down")
+        model = ScriptedModel(asked, said, down)
+        async with Runtime(db, model=model, tools=[weather], prices=prices) as runtime:
+            await runtime.run_turn("talk", "How is Oslo?", user="alice")
+            with pytest.raises(ModelFailed):
+                await runtime.run_turn("talk", "And now?", user="alice")
+
+
+class Shell:
+    """Runs commands on one database."""
+
+    def __init__(self, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.file = file
+        self._capsys = capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        """The exit code, what was answered, and what was said aside."""
+        code = run([*words, "--db", str(self.file)])
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+    def told(self, *words: str) -> Any:
+        """The answer in JSON of a command that went well."""
+        code, out, err = self(*words, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A database with a conversation and a turn with a tool, and a directory with functions."""
+    file = tmp_path / "agent.db"
+    asyncio.run(_fill(f"sqlite:///{file}"))
+    name = f"agents_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(AGENTS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("AGENTS", name)
+    return Shell(file, capsys)
+
+
+@pytest.fixture
+def agents(shell: Shell, tmp_path: Path) -> str:
+    """The module of functions, which only the current directory has."""
+    return f"agents_{tmp_path.name.replace('-', '_')}"
+
+
+# Runs.
+
+
+@pytest.mark.promise("F-12")
+def test_a_run_is_shown_with_its_steps(shell: Shell) -> None:
+    failed, done = shell.told("runs", "list", "--thread", "talk")["runs"]
+    told = shell.told("runs", "show", done["id"])
+
+    assert (failed["termination"], done["termination"]) == ("error", "natural")
+    assert [(step["kind"], step["cost"]) for step in told["steps"]] == [
+        ("model", 0),
+        ("tool", None),
+        ("model", 2000),
+        ("output", None),
+    ]
+    assert told["steps"][1]["error"] == "ValueError: no weather in \x1b[31mOslo"
+    assert told["run"]["usage"] == {"calls": 2, "input_tokens": 1000, "output_tokens": 100, "cost": 2000}
+
+
+def test_steps_are_a_table_for_people(shell: Shell) -> None:
+    run_id = shell.told("runs", "list")["runs"][1]["id"]
+    code, out, _ = shell("runs", "show", run_id)
+
+    assert code == 0
+    wanted = ("weather", "no weather in", "$0.002000", "scripted", "respond", "1000 in, 100 out", "talk")
+    assert [word for word in wanted if word not in out] == []
+    assert "\x1b" not in out
+
+
+def test_a_run_that_is_not_there_is_an_error(shell: Shell) -> None:
+    code, _, err = shell("runs", "show", "run-none")
+
+    assert (code, "(record_not_found)" in err) == (1, True)
+
+
+def test_runs_are_a_table_for_people(shell: Shell) -> None:
+    _, out, _ = shell("runs", "list", "--status", "done")
+
+    assert ("natural" in out, "error" in out) == (True, True)
+    assert "There are no runs here." in shell("runs", "list", "--status", "waiting")[1]
+
+
+# Data sets.
+
+
+@pytest.mark.promise("F-12")
+def test_a_data_set_is_made_shown_carried_and_deleted(shell: Shell, tmp_path: Path) -> None:
+    made = shell.told("datasets", "make", "set", "--thread", "t")
+    listed = shell.told("datasets", "list")["datasets"]
+    shown = shell.told("datasets", "show", "set")["examples"]
+    file = tmp_path / "set.jsonl"
+    exported = shell.told("datasets", "export", "set", "-o", str(file))
+    copied = shell.told("datasets", "import", "copy", str(file))
+    deleted = shell.told("datasets", "delete", "set")
+
+    assert (made["added"], [each["name"] for each in listed]) == (2, ["set"])
+    assert [(each["expected"], each["owner"]) for each in shown] == [("Hello.", "alice"), ("Ciao.", "alice")]
+    assert (exported["examples"], copied["added"], deleted["examples"]) == (2, 2, 2)
+    assert len(file.read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_a_data_set_goes_through_a_pipe(shell: Shell) -> None:
+    shell("datasets", "make", "set", "--search", "hello")
+    code, out, err = shell("datasets", "export", "set")
+
+    assert (code, json.loads(out.splitlines()[0])["expected"]) == (0, "Hello.")
+    assert "2 examples exported." in err
+
+
+def test_data_sets_are_tables_for_people(shell: Shell) -> None:
+    nothing = shell("datasets", "list")[1]
+    made = shell("datasets", "make", "set", "--owner", "alice", "--limit", "1")[1]
+    again = shell("datasets", "make", "set", "--thread", "t")[1]
+
+    assert "There are no data sets here." in nothing
+    assert "1 example from 2 threads added to set." in made
+    assert "2 examples from 1 thread added to set." in again
+    assert "Hello." in shell("datasets", "show", "set")[1]
+    assert "set" in shell("datasets", "list")[1]
+    assert "It had 2 more of them already." in shell("datasets", "make", "set", "--thread", "t")[1]
+    assert "set is deleted, with 3 examples." in shell("datasets", "delete", "set")[1]
+
+
+def test_a_file_that_is_no_data_set_leaves_nothing(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_text('{"input": "a"}\n{"input": 1}\n', encoding="utf-8")
+    code, _, err = shell("datasets", "import", "bad", "bad.jsonl")
+
+    assert (code, "Line 2 is no example" in err) == (1, True)
+    assert shell.told("datasets", "list")["datasets"] == []
+
+
+# Experiments.
+
+
+@pytest.mark.promise("F-12")
+def test_an_agent_is_asked_and_two_experiments_are_compared(shell: Shell, agents: str) -> None:
+    shell("datasets", "make", "set", "--thread", "t")
+    first = shell.told("experiments", "run", "first", "--dataset", "set", "--agent", f"{agents}:echo")
+    second = shell.told("experiments", "run", "second", "--dataset", "set", "--agent", f"{agents}:knowing")
+    compared = shell.told("experiments", "compare", "first", "second")
+
+    assert (first["status"], first["summary"]["mean"], first["summary"]["cost"]) == ("done", 0.0, None)
+    assert (second["summary"]["mean"], second["summary"]["failed"]) == (1.0, 1)
+    assert (compared["better"], compared["worse"], compared["same"]) == (1, 0, 0)
+    assert [each["difference"] for each in compared["examples"]] == [1.0, None]
+    assert compared["examples"][1]["second"]["error"] == "RuntimeError: gone"
+
+
+def test_experiments_are_tables_for_people(shell: Shell, agents: str) -> None:
+    shell("datasets", "make", "set", "--thread", "t")
+    nothing = shell("experiments", "list")[1]
+    for name, agent in (("first", "echo"), ("second", "knowing")):
+        shell("experiments", "run", name, "--dataset", "set", "--agent", f"{agents}:{agent}")
+    compared = shell("experiments", "compare", "first", "second")[1]
+
+    assert "There are no experiments here." in nothing
+    assert "RuntimeError: gone" in shell("experiments", "show", "second")[1]
+    assert "second" in shell("experiments", "list")[1]
+    assert ("+1.000" in compared, "1 better, 0 worse, 0 the same." in compared) == (True, True)
+    assert "second is deleted, with 2 results." in shell("experiments", "delete", "second")[1]
+
+
+def test_examples_with_the_same_score_are_shown_on_request(shell: Shell, agents: str) -> None:
+    shell("datasets", "make", "set", "--thread", "t")
+    for name in ("first", "second"):
+        shell("experiments", "run", name, "--dataset", "set", "--agent", f"{agents}:echo")
+    some = shell.told("experiments", "compare", "first", "second")
+    every = shell.told("experiments", "compare", "first", "second", "--all")
+
+    assert (len(some["examples"]), len(every["examples"]), every["same"]) == (0, 2, 2)
+
+
+def test_a_scorer_of_ones_own_may_say_more(shell: Shell, agents: str) -> None:
+    shell("datasets", "make", "set", "--thread", "t")
+    words = ("run", "first", "--dataset", "set", "--agent", f"{agents}:echo", "--scorer", f"{agents}:half")
+    shell("experiments", *words)
+    results = shell.told("experiments", "show", "first")["results"]
+
+    assert [(each["score"], each["detail"]) for each in results] == [(0.5, {"why": "so so"})] * 2
+
+
+@pytest.mark.parametrize(("least", "code"), [("0.5", 1), ("0", 0)])
+def test_a_mean_that_is_too_low_ends_with_1(shell: Shell, agents: str, least: str, code: int) -> None:
+    shell("datasets", "make", "set", "--thread", "t")
+    words = ("run", "first", "--dataset", "set", "--agent", f"{agents}:echo", "--at-least", least)
+
+    assert shell("experiments", *words)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "Say what is asked"),
+        (("--model", "openai:gpt-5", "--agent", "{agents}:echo"), "Say what is asked"),
+        (("--agent", "{agents}:nothing"), "cannot be imported"),
+        (("--agent", "no_such_module:echo"), "cannot be imported"),
+        (("--agent", "{agents}:number"), "is no function"),
+        (("--agent", ""), "cannot be imported"),
+        (("--agent", "{agents}:echo", "--scorer", "nice"), "cannot be imported"),
+    ],
+)
+def test_what_cannot_be_asked_is_an_error(
+    shell: Shell, agents: str, words: tuple[str, ...], problem: str
+) -> None:
+    shell("datasets", "make", "set", "--thread", "t")
+    filled = [word.format(agents=agents) for word in words]
+    code, _, err = shell("experiments", "run", "first", "--dataset", "set", *filled)
+
+    assert (code, problem in " ".join(err.split())) == (1, True)

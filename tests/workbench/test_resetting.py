@@ -1,0 +1,470 @@
+"""Which interpreter a session gets, when a new one is forced, and that nothing of another session shows."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.errors import InterpreterFailed, InterpreterGone, InvalidArgument
+from holdfast.core.manifest import Contents, Interpreter, Manifest, read, written
+from holdfast.workbench.attaching import NEWS
+from holdfast.workbench.manifests import exported, imported
+from holdfast.workbench.resetting import (
+    Live,
+    Make,
+    Mount,
+    Reason,
+    Resume,
+    Reuse,
+    Transition,
+    choice,
+    saved_of,
+)
+from holdfast.workbench.sandboxes import Snapshot, snapshots
+from holdfast.workbench.scratch import Scratch
+from holdfast.workbench.sessions import Workbench
+from holdfast.workbench.volume import Volume
+from tests.workbench.in_process import InProcesses
+
+HERE = Mount(name="main", subpath="acme/alice")
+SAVED = Interpreter(sandbox_id="box-1", volume_name="main", volume_subpath="acme/alice")
+
+
+def recreated(reason: Reason) -> Make:
+    return Make(transition=Transition.RECREATED, reason=reason)
+
+
+# The choice.
+
+
+@pytest.mark.promise("F-07")
+@pytest.mark.parametrize(
+    ("saved", "mount", "live", "force_new", "chosen"),
+    [
+        (Interpreter(), HERE, None, False, Make(transition=Transition.CREATED)),
+        (Interpreter(), HERE, None, True, Make(transition=Transition.CREATED)),
+        (SAVED, HERE, None, False, Resume("box-1")),
+        (SAVED, HERE, Live(id="box-1", alive=True), False, Reuse()),
+        (SAVED, HERE, Live(id="box-1", alive=True), True, recreated(Reason.EXPLICIT)),
+        (SAVED, HERE, None, True, recreated(Reason.EXPLICIT)),
+        (SAVED, Mount(name="other", subpath="acme/alice"), None, False, recreated(Reason.VOLUME)),
+        (SAVED, Mount(name="main", subpath="acme/bob"), None, False, recreated(Reason.VOLUME)),
+        (SAVED, HERE, Live(id="box-1", alive=False), False, recreated(Reason.SANDBOX)),
+        (SAVED, HERE, Live(id="box-2", alive=True), False, recreated(Reason.SANDBOX)),
+    ],
+)
+def test_an_interpreter_is_kept_only_where_it_is_surely_the_sessions(
+    saved: Interpreter, mount: Mount, live: Live | None, *, force_new: bool, chosen: object
+) -> None:
+    assert choice(saved, mount, live, force_new=force_new) == chosen
+
+
+@pytest.mark.promise("F-07")
+def test_there_are_four_reasons_and_no_others() -> None:
+    assert [reason.value for reason in Reason] == [
+        "force_new_session",
+        "incompatible_volume",
+        "unrecoverable_sandbox",
+        "failed_resume",
+    ]
+
+
+@pytest.mark.parametrize("said", [None, "box", {"sandbox_id": 7}, ["box"]])
+def test_what_makes_no_sense_is_no_saved_interpreter(said: Any) -> None:
+    assert saved_of({"interpreter_state": said}) == Interpreter()
+
+
+# At a workbench.
+
+
+@pytest.fixture
+def interpreters() -> InProcesses:
+    return InProcesses()
+
+
+@pytest.fixture
+async def bench(db: hf.Database, tmp_path: Path, interpreters: InProcesses) -> AsyncIterator[Workbench]:
+    async with made(db, tmp_path, interpreters) as bench:
+        yield bench
+
+
+def made(db: hf.Database, tmp_path: Path, interpreters: InProcesses, **options: Any) -> Workbench:
+    volume = Volume(tmp_path / "volume", db.tenant, "alice")
+    scratch = tmp_path / "scratch"
+    clock = itertools.count(1_750_000_000_000).__next__
+    return Workbench(db, volume, interpreters, user="alice", scratch=scratch, clock=clock, **options)
+
+
+def told(changes: Sequence[Snapshot]) -> list[tuple[Transition, Reason | None]]:
+    return [(change.transition, change.reason) for change in changes]
+
+
+async def run(bench: Workbench, code: str) -> str:
+    """What the last line of some code gives, or how it failed."""
+    outputs = [output async for output in bench.interpreter.run(code)]
+    return " ".join(str(getattr(output, "forms", output)) for output in outputs)
+
+
+async def talk(db: hf.Database, session: str = "s") -> None:
+    await db.thread(session).append(items=[hf.user("hello")])
+
+
+@pytest.mark.promise("F-07")
+async def test_a_fresh_session_is_reset_first_and_then_gets_an_interpreter(bench: Workbench) -> None:
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RESET, None), (Transition.CREATED, None)]
+
+
+@pytest.mark.promise("F-07")
+async def test_a_restored_session_without_saved_state_is_reset_first(
+    db: hf.Database, bench: Workbench, interpreters: InProcesses
+) -> None:
+    thread = await db.create("s", owner="alice")
+    await thread.append(items=[hf.user("x = 1")], patches=[hf.set(["sandbox_buffers"], {"out": "half"})])
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RESET, None), (Transition.CREATED, None)]
+    state = await thread.state()
+    assert "sandbox_buffers" not in state
+    assert "is a new one" in state[NEWS]
+
+
+@pytest.mark.promise("F-06")
+async def test_variables_stay_over_warm_turns(bench: Workbench, interpreters: InProcesses) -> None:
+    await bench.open("s")
+    await run(bench, "x = 41")
+
+    again = await bench.open("s")
+
+    assert told(again.changes) == [(Transition.REUSED, None)]
+    assert "42" in await run(bench, "x + 1")
+    assert len(interpreters.made) == 1
+
+
+@pytest.mark.promise("F-07")
+async def test_an_explicit_reset_forces_a_new_interpreter(
+    bench: Workbench, interpreters: InProcesses
+) -> None:
+    await bench.open("s")
+    await run(bench, "x = 41")
+
+    changes = await bench.reset()
+
+    assert told(changes) == [(Transition.RECREATED, Reason.EXPLICIT)]
+    assert interpreters.alive == ["box-2"]
+    assert "NameError" in await run(bench, "x + 1")
+
+
+@pytest.mark.promise("F-07")
+async def test_opening_with_force_new_session_ends_the_one_that_was_left_alive(
+    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
+) -> None:
+    await made(db, tmp_path, interpreters).open("s")
+
+    opened = await bench.open("s", force_new_session=True)
+
+    assert told(opened.changes) == [(Transition.RECREATED, Reason.EXPLICIT)]
+    assert interpreters.alive == ["box-2"]
+
+
+@pytest.mark.promise("F-07")
+async def test_another_volume_forces_a_new_interpreter(
+    db: hf.Database, tmp_path: Path, interpreters: InProcesses
+) -> None:
+    await made(db, tmp_path, interpreters).open("s")
+
+    async with made(db, tmp_path, interpreters, volume_name="another") as bench:
+        opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RECREATED, Reason.VOLUME)]
+
+
+@pytest.mark.promise("F-07")
+async def test_a_dead_interpreter_is_replaced(bench: Workbench, db: hf.Database) -> None:
+    await bench.open("s")
+    await talk(db)
+    await run(bench, "die()")
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RECREATED, Reason.SANDBOX)]
+    assert "ended" in (await db.thread("s").state())[NEWS]
+
+
+@pytest.mark.promise("F-07")
+async def test_a_session_that_another_program_took_over_gets_a_new_interpreter(
+    db: hf.Database, tmp_path: Path, bench: Workbench
+) -> None:
+    await bench.open("s")
+    elsewhere = InProcesses()
+    next(elsewhere._numbers)
+    await made(db, tmp_path, elsewhere).open("s", force_new_session=True)
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RECREATED, Reason.SANDBOX)]
+
+
+@pytest.mark.promise("F-07")
+async def test_an_interpreter_that_was_left_alive_is_resumed_with_its_variables(
+    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
+) -> None:
+    left = made(db, tmp_path, interpreters)
+    await left.open("s")
+    await run(left, "x = 41")
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RESUMED, None)]
+    assert "42" in await run(bench, "x + 1")
+    assert NEWS not in await db.thread("s").state()
+
+
+@pytest.mark.promise("F-07")
+async def test_a_failed_resume_is_named_and_told(db: hf.Database, tmp_path: Path, bench: Workbench) -> None:
+    await made(db, tmp_path, InProcesses()).open("s")
+    await talk(db)
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RECREATED, Reason.RESUME)]
+    assert opened.changes[0].detail is not None
+    assert "there is none" in opened.changes[0].detail
+    assert "could not be found" in (await db.thread("s").state())[NEWS]
+
+
+@pytest.mark.promise("F-07")
+async def test_an_interpreter_that_does_not_take_the_documents_is_replaced(
+    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
+) -> None:
+    await made(db, tmp_path, interpreters).open("s")
+    interpreters.made[0].refuses = "documents"
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RECREATED, Reason.SANDBOX)]
+    assert interpreters.alive == ["box-2"]
+
+
+async def test_a_working_directory_that_is_gone_takes_its_interpreter_with_it(
+    bench: Workbench, interpreters: InProcesses
+) -> None:
+    await bench.open("s")
+    shutil.rmtree(interpreters.made[0].sandbox.scratch)
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RECREATED, Reason.SANDBOX)]
+
+
+async def test_a_workbench_that_was_left_in_order_needs_no_reason(
+    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
+) -> None:
+    async with made(db, tmp_path, interpreters) as left:
+        await left.open("s")
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RESET, None), (Transition.CREATED, None)]
+    assert interpreters.alive == ["box-2"]
+
+
+async def test_no_interpreter_and_no_folder_is_left_behind(
+    db: hf.Database, tmp_path: Path, interpreters: InProcesses
+) -> None:
+    async with made(db, tmp_path, interpreters) as bench:
+        await bench.open("a")
+        await bench.reset()
+        await bench.open("b")
+
+    assert interpreters.alive == []
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_if_no_interpreter_comes_up_the_session_stays_closed(
+    bench: Workbench, interpreters: InProcesses, tmp_path: Path
+) -> None:
+    interpreters.broken = True
+
+    with pytest.raises(InterpreterFailed):
+        await bench.open("s")
+    assert bench.session is None
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+async def test_a_new_interpreter_that_does_not_take_the_documents_is_ended(
+    bench: Workbench, interpreters: InProcesses
+) -> None:
+    interpreters.refuses = "documents"
+
+    with pytest.raises(InterpreterGone, match="documents could not be put into it"):
+        await bench.open("s")
+    assert interpreters.alive == []
+
+
+# Another session.
+
+
+async def filled(db: hf.Database, id: str) -> None:
+    """A session that has something of everything."""
+    thread = await db.create(id, owner="alice")
+    await thread.append(
+        items=[hf.user(f"secret of {id}")],
+        patches=[
+            hf.set(["core_memory"], {"human": f"{id} likes maps"}),
+            hf.set(["document_paths"], [f"{id}.md"]),
+            hf.set(["sandbox_buffers"], {"out": id}),
+            hf.set(["mood"], id),
+        ],
+    )
+
+
+@pytest.mark.promise("F-03", "F-06")
+async def test_switching_ends_the_interpreter_before_the_other_session_attaches(
+    db: hf.Database, bench: Workbench, interpreters: InProcesses
+) -> None:
+    await bench.open("a")
+    await run(bench, "secret = 'of a'")
+
+    await bench.open("b")
+
+    assert not interpreters.made[0].is_alive
+    assert "NameError" in await run(bench, "secret")
+    assert interpreters.made[0].sandbox.scratch != interpreters.made[1].sandbox.scratch
+    order = [(each.session, each.transition) for each in reversed(await snapshots(db))]
+    assert order.index(("a", Transition.CLOSED)) < order.index(("b", Transition.CREATED))
+
+
+@pytest.mark.promise("F-03")
+async def test_nothing_of_the_earlier_session_shows_in_another(db: hf.Database, bench: Workbench) -> None:
+    await filled(db, "a")
+    await bench.open("a")
+
+    await bench.open("b")
+
+    after = await exported(db, "b")
+    assert after.state.history == []
+    assert set(after.state.core_memory.values()) == {""}
+    assert (after.state.document_paths, after.state.fields) == ([], {})
+
+
+@pytest.mark.promise("F-03")
+async def test_taking_a_manifest_replaces_the_session_and_its_interpreter(
+    db: hf.Database, bench: Workbench, interpreters: InProcesses
+) -> None:
+    await filled(db, "s")
+    await bench.open("s")
+    await run(bench, "secret = 1")
+    emptied = Manifest(session="s", state=Contents())
+    bench.volume.write(bench._checkpoints("s").path, written(emptied))
+
+    await bench.open("s", take="manifest")
+
+    after = await exported(db, "s")
+    assert (after.state.history, after.state.document_paths, after.state.fields) == ([], [], {})
+    assert set(after.state.core_memory.values()) == {""}
+    assert "NameError" in await run(bench, "secret")
+
+
+@pytest.mark.promise("F-01")
+async def test_a_restart_brings_back_all_that_the_manifest_says(
+    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
+) -> None:
+    await filled(db, "s")
+    async with made(db, tmp_path, interpreters) as before:
+        await before.open("s")
+    expected = await exported(db, "s")
+
+    await bench.open("s")
+
+    on_disk = read(bench.volume.read(bench._checkpoints("s").path))
+    for part in ("history", "core_memory", "document_paths"):
+        assert getattr(on_disk.state, part) == getattr(expected.state, part)
+    assert on_disk.state.interpreter_state["sandbox_id"] == bench.interpreter.id
+
+
+async def test_another_users_session_is_refused_before_anything_is_written(
+    db: hf.Database, bench: Workbench
+) -> None:
+    thread = await db.create("s", owner="bob")
+    await thread.append(items=[hf.user("bob's secret")])
+
+    with pytest.raises(InvalidArgument, match="another user"):
+        await bench.open("s")
+    assert not bench.volume.folder.parent.parent.joinpath("meta").exists()
+
+
+async def test_a_session_from_elsewhere_cannot_name_somebody_elses_folder(
+    db: hf.Database, bench: Workbench, tmp_path: Path
+) -> None:
+    victim = tmp_path / "scratch" / "holdfast-scratch-of-somebody"
+    victim.mkdir(parents=True)
+    (victim / "work.txt").write_text("mine", encoding="utf-8")
+    manifest = await _claiming(db, str(victim))
+    await imported(db, "s", manifest, now=1, owner="alice")
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RECREATED, Reason.RESUME)]
+    assert (victim / "work.txt").exists()
+
+
+async def _claiming(db: hf.Database, folder: str) -> Manifest:
+    """A manifest that says that its interpreter works in some folder."""
+    thread = await db.create("other", owner="alice")
+    state = {
+        "sandbox_id": "box-1",
+        "workspace_path": folder,
+        "volume_name": "default",
+        "volume_subpath": f"{db.tenant}/alice",
+    }
+    await thread.append(patches=[hf.set(["interpreter_state"], state)])
+    return await exported(db, "other")
+
+
+@pytest.mark.parametrize("path", [None, "/", "/etc", "relative", "a\0b", "/tmp/holdfast-scratch-x/.."])
+def test_only_a_folder_that_was_made_for_the_session_is_found(tmp_path: Path, path: str | None) -> None:
+    scratch = Scratch(tmp_path)
+    ours = scratch.made("alice\0s")
+
+    assert scratch.found(path, "alice\0s") is None
+    assert scratch.found(str(ours), "bob\0s") is None
+    assert scratch.found(str(ours), "alice\0s") == ours
+
+
+# On record.
+
+
+@pytest.mark.promise("F-12")
+async def test_every_transition_is_on_record_with_its_reason(
+    db: hf.Database, tmp_path: Path, interpreters: InProcesses
+) -> None:
+    async with made(db, tmp_path, interpreters, provider="test") as bench:
+        await bench.open("s")
+        await bench.reset()
+
+    found = list(reversed(await snapshots(db, session="s")))
+    assert told(found) == [
+        (Transition.RESET, None),
+        (Transition.CREATED, None),
+        (Transition.RECREATED, Reason.EXPLICIT),
+        (Transition.CLOSED, None),
+    ]
+    assert {(each.provider, each.volume) for each in found} == {("test", "default")}
+    assert [each.sandbox for each in found] == [None, "box-1", "box-2", "box-2"]
+
+
+@pytest.mark.promise("F-12")
+async def test_snapshots_belong_to_the_owner_of_the_session(db: hf.Database, bench: Workbench) -> None:
+    await bench.open("s")
+
+    assert await snapshots(db.scope(tenant=db.tenant, user="bob")) == []
+    assert len(await snapshots(db.scope(tenant=db.tenant, user="alice"))) == 2

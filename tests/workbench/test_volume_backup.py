@@ -1,0 +1,282 @@
+"""A backup takes the volume along: copied under load, restored elsewhere, equal; and damage is named."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli.app import run
+from holdfast.core.manifest_files import Place, path_of
+from holdfast.core.manifest_stamps import read_stamped, stamped
+from holdfast.core.values import Put, Record, RecordQuery
+from holdfast.workbench.manifests import exported
+from holdfast.workbench.volume import Volume
+from holdfast.workbench.volume_copies import VolumeCopy, beside, read_index
+
+Command = Callable[..., tuple[int, Any]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command, and reads what it answers in JSON."""
+
+    def ran(*words: object) -> tuple[int, Any]:
+        code = run([*map(str, words), "--json"])
+        said = capsys.readouterr()
+        return code, json.loads(said.out or said.err)
+
+    return ran
+
+
+def volume_at(root: Path, user: str = "alice") -> Volume:
+    return Volume(root, "default", user)
+
+
+def content_of(root: Path) -> dict[str, bytes]:
+    """All files of a folder by their paths."""
+    return {str(f.relative_to(root)): f.read_bytes() for f in root.rglob("*") if f.is_file()}
+
+
+async def filled(url: str) -> None:
+    async with hf.open(url) as db:
+        await (await db.create("s-1", owner="alice")).append(items=[hf.user("Hi.")])
+
+
+# Under load.
+
+
+class Load:
+    """Writers of a database and of its volume, until they are stopped."""
+
+    def __init__(self, db: hf.Database, root: Path) -> None:
+        self._db = db
+        self._root = root
+        self.done = asyncio.Event()
+        self.turns = 0
+
+    async def talk(self, session: str) -> None:
+        """Turns, and after each a manifest that stands for it."""
+        thread = await self._db.create(session, owner="alice")
+        place = Place(workspace="w", user="alice", session=session)
+        while not self.done.is_set():
+            await thread.append(items=[hf.user("More." * 50)])
+            head = await thread.head()
+            document = stamped(await exported(self._db, session), head.version, bytes.fromhex(head.hash))
+            await asyncio.to_thread(volume_at(self._root).write, str(path_of(place)), document)
+            self.turns += 1
+
+    async def make(self, name: str) -> None:
+        """Files, and after each a record that names it."""
+        number = 0
+        while not self.done.is_set():
+            number += 1
+            content = os.urandom(3000) * 10
+            path = f"artifacts/{name}-{number}/made.bin"
+            await asyncio.to_thread(volume_at(self._root).write, path, content)
+            body = {"path": path, "sha256": sha256(content).hexdigest()}
+            record = Record(kind="artifact", id=f"{name}-{number}", owner="alice", body=body)
+            await self._db.commit([Put(record=record)])
+
+
+@pytest.mark.promise("F-14")
+@pytest.mark.race
+async def test_a_backup_under_load_is_restored_elsewhere_and_nothing_it_names_is_missing(
+    tmp_path: Path, command: Command
+) -> None:
+    url, root = f"sqlite:///{tmp_path}/agent.db", tmp_path / "volume"
+    root.mkdir()
+    other, elsewhere = f"sqlite:///{tmp_path}/other.db", tmp_path / "elsewhere"
+    async with hf.open(url) as db:
+        load = Load(db, root)
+        tasks = [asyncio.create_task(load.talk(f"s-{n}")) for n in range(3)]
+        tasks += [asyncio.create_task(load.make(f"m-{n}")) for n in range(2)]
+        while load.turns < 10:
+            await asyncio.sleep(0.01)
+        backup = tmp_path / "b.db"
+        made = await asyncio.to_thread(command, "backup", backup, "--volume", root, "--db", url)
+        turns = load.turns
+        load.done.set()
+        await asyncio.gather(*tasks)
+    put = await asyncio.to_thread(command, "restore", backup, "--volume", elsewhere, "--db", other)
+    async with hf.open(other) as db:
+        records = await db.records.find(RecordQuery(kind="artifact", limit=10_000))
+        heads = {f"s-{n}": await db.thread(f"s-{n}").head() for n in range(3)}
+
+    assert (made[0], put[0]) == (0, 0), (made, put)
+    assert (put[1]["ok"], put[1]["ahead"], put[1]["files"]) == (True, [], made[1]["files"])
+    assert turns > 10
+    assert records
+    for record in records:
+        assert isinstance(record.body, dict)
+        assert volume_at(elsewhere).checksum(str(record.body["path"])) == record.body["sha256"]
+    for session, head in heads.items():
+        path = str(path_of(Place(workspace="w", user="alice", session=session)))
+        found = read_stamped(volume_at(elsewhere).read(path), session)
+        assert found.whole
+        assert found.stamp is not None
+        assert found.stamp.version <= head.version
+
+
+# What a copy holds.
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A volume with files of two users and a manifest."""
+    root = tmp_path / "volume"
+    volume_at(root).write("artifacts/map.txt", b"north")
+    volume_at(root).write(str(path_of(Place(workspace="w", user="alice", session="s-1"))), b"{}")
+    volume_at(root, "bob").write("memory/é.txt", b"")
+    return root
+
+
+@pytest.mark.promise("F-14")
+def test_a_volume_comes_back_as_it_was(tmp_path: Path, root: Path, command: Command) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    asyncio.run(filled(url))
+    odd = volume_at(root).folder / "artifacts" / "MAP.txt"
+    odd.write_bytes(b"south")
+    Path(os.fsdecode(bytes(odd.parent) + b"/\xff ")).write_bytes(b"odd")
+    made = command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
+    put = command("restore", tmp_path / "b.db", "--volume", tmp_path / "new", "--db", tmp_path / "new.db")
+
+    assert (made[0], put[0]) == (0, 0), (made, put)
+    assert content_of(tmp_path / "new") == content_of(root)
+    assert made[1]["files"] == 5
+
+
+@pytest.mark.promise("F-14")
+def test_what_is_no_file_is_left_out_and_named(tmp_path: Path, root: Path) -> None:
+    own = volume_at(root).folder / "artifacts"
+    (own / "link").symlink_to("/etc/passwd")
+    (own / "folder").symlink_to("/etc")
+    os.mkfifo(own / "pipe")
+    (own / ".x.0123456789abcdef.part").write_bytes(b"half")
+    (aside := root / "default" / "erasing" / "receipt-1").mkdir(parents=True)
+    (aside / "own").write_bytes(b"on its way out")
+    copy = VolumeCopy(root, tmp_path / "copy")
+    copy.begin()
+    index = copy.finish()
+
+    assert sorted(index.left_out) == [
+        f"default/users/alice/artifacts/{name}" for name in ("folder", "link", "pipe")
+    ]
+    assert len(index.files) == 3
+    assert b"half" not in content_of(tmp_path / "copy").values()
+
+
+@pytest.mark.promise("F-14")
+@pytest.mark.parametrize("harm", ["altered", "missing", "linked"])
+def test_a_damaged_file_is_named_and_nothing_is_put_in_place(
+    tmp_path: Path, root: Path, command: Command, harm: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    asyncio.run(filled(url))
+    command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
+    file = beside(tmp_path / "b.db") / "files/default/users/alice/artifacts/map.txt"
+    file.unlink()
+    if harm == "altered":
+        file.write_bytes(b"nurth")
+    if harm == "linked":
+        file.symlink_to("/etc/passwd")
+    code, said = command(
+        "restore", tmp_path / "b.db", "--volume", tmp_path / "new", "--db", tmp_path / "new.db"
+    )
+
+    assert (code, list(said["damaged"])) == (1, ["default/users/alice/artifacts/map.txt"])
+    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "new.db").exists()
+
+
+@pytest.mark.parametrize("path", ["../out", "/out", "a/../../out", "a//b", "%2e%2e/out", "a%00b"])
+def test_an_index_that_leads_out_is_refused(tmp_path: Path, root: Path, path: str) -> None:
+    copy = VolumeCopy(root, tmp_path / "copy")
+    copy.begin()
+    copy.finish()
+    index = json.loads((tmp_path / "copy" / "index.json").read_text())
+    index["files"][0]["path"] = path
+    (tmp_path / "copy" / "index.json").write_text(json.dumps(index))
+
+    with pytest.raises(hf.HoldfastError, match="no path of a volume"):
+        read_index(tmp_path / "copy")
+
+
+def test_a_copy_without_its_index_is_none(tmp_path: Path, root: Path) -> None:
+    VolumeCopy(root, tmp_path / "copy").begin()
+
+    with pytest.raises(hf.HoldfastError, match="not finished"):
+        read_index(tmp_path / "copy")
+
+
+@pytest.mark.promise("F-14")
+def test_a_manifest_that_is_ahead_of_the_database_is_said(
+    tmp_path: Path, root: Path, command: Command
+) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    asyncio.run(filled(url))
+    path = str(path_of(Place(workspace="w", user="alice", session="s-1")))
+    volume_at(root).write(path, b'{"session": "s-1", "checkpoint": {"version": 7}}')
+    command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
+    code, said = command(
+        "restore", tmp_path / "b.db", "--volume", tmp_path / "new", "--db", tmp_path / "new.db"
+    )
+
+    assert (code, said["ok"], said["ahead"]) == (0, True, ["s-1"])
+
+
+def test_neither_overwrites_a_volume(tmp_path: Path, root: Path, command: Command) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    asyncio.run(filled(url))
+    command("backup", tmp_path / "b.db", "--volume", root, "--db", url)
+    volume_at(root).write("artifacts/later.txt", b"later")
+    new = ["--db", tmp_path / "new.db"]
+    codes = [
+        command("backup", tmp_path / "b.db", "--volume", root, "--db", url)[0],
+        command("restore", tmp_path / "b.db", "--volume", root, *new)[0],
+    ]
+    kept = volume_at(root).read("artifacts/later.txt")
+    forced, _ = command("restore", tmp_path / "b.db", "--volume", root, "--force", *new)
+
+    assert (codes, kept, forced) == ([1, 1], b"later", 0)
+    assert [file.path for file in volume_at(root).list().files] == ["artifacts/map.txt"]
+
+
+def test_a_backup_that_fails_leaves_no_copy_of_the_volume(
+    tmp_path: Path, root: Path, command: Command
+) -> None:
+    code, _ = command("backup", tmp_path / "b.db", "--volume", root, "--db", tmp_path / "missing.db")
+
+    assert code == 1
+    assert not beside(tmp_path / "b.db").exists()
+
+
+def test_a_volume_that_is_not_asked_for_is_not_forgotten(
+    tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    asyncio.run(filled(url))
+    run(["backup", str(tmp_path / "b.db"), "--volume", str(root), "--db", url])
+    capsys.readouterr()
+    code = run(["restore", str(tmp_path / "b.db"), "--db", str(tmp_path / "new.db")])
+
+    assert (code, "name --volume" in capsys.readouterr().out) == (0, True)
+
+
+def test_a_backup_without_a_volume_has_none_to_restore(tmp_path: Path, command: Command) -> None:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    asyncio.run(filled(url))
+    command("backup", tmp_path / "b.db", "--db", url)
+    code, said = command(
+        "restore", tmp_path / "b.db", "--volume", tmp_path / "new", "--db", tmp_path / "new.db"
+    )
+
+    assert (code, said["error"]["code"]) == (1, "invalid_argument")
+    assert not (tmp_path / "new.db").exists()

@@ -1,0 +1,267 @@
+"""``holdfast work`` and ``holdfast sandboxes`` as one meets them, with a real interpreter and a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from rich.console import Console
+
+import holdfast as hf
+from holdfast.cli import render_work
+from holdfast.cli.frame import Call
+from holdfast.cli.work_session import Asked, How, Place, at, bench_of, check, volume_of
+from holdfast.core.errors import InvalidArgument
+from holdfast.core.values import Scope
+from holdfast.testing.scripted import ScriptedModel, calls
+from holdfast.workbench.agent import Worked
+from holdfast.workbench.checkpoints import Saved
+from tests.support.openai_server import ChatServer, Line, Said, chat_server
+from tests.workbench.in_process import InProcesses
+
+COMMAND = Path(sys.executable).with_name("holdfast")
+MODEL = ("--model", "openai-chat:test")
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        return json.loads(self.out)
+
+
+def environment(scratch: Path, server: ChatServer | None = None) -> dict[str, str]:
+    scratch.mkdir(exist_ok=True)
+    known = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    url = server.url if server is not None else "http://127.0.0.1:9"
+    provider = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": url}
+    return {**known, **provider, "TMPDIR": str(scratch), "TERM": "dumb", "COLUMNS": "200"}
+
+
+async def started(tmp_path: Path, *arguments: str, server: ChatServer | None = None) -> Any:
+    return await asyncio.create_subprocess_exec(
+        str(COMMAND),
+        *arguments,
+        "--db",
+        str(tmp_path / "work.db"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(tmp_path / "tmp", server),
+        cwd=tmp_path,
+    )
+
+
+async def holdfast_(tmp_path: Path, *arguments: str, server: ChatServer | None = None) -> Ran:
+    process = await started(tmp_path, *arguments, server=server)
+    out, err = await process.communicate()
+    return Ran(process.returncode, out.decode(), err.decode())
+
+
+def run_python(id: str, code: str) -> Said:
+    return Said(calls=[(id, "run_python", json.dumps({"code": code}))])
+
+
+def at_work_in(folder: Path) -> list[psutil.Process]:
+    """The processes whose working directory is below a folder."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if process.cwd().startswith(f"{folder}/"):
+                found.append(process)
+    return found
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that gives no sign of itself."""
+    async with asyncio.timeout(60):
+        while not is_so():  # noqa: ASYNC110  # it is another process
+            await asyncio.sleep(0.05)
+
+
+# With a real interpreter.
+
+
+@pytest.mark.slow
+@pytest.mark.promise("F-05", "F-06", "F-12")
+async def test_a_task_is_done_over_a_document_and_leaves_a_manifest_and_a_record(tmp_path: Path) -> None:
+    (tmp_path / "house.txt").write_text("Nothing here.\n" * 5_000 + "The key is red.", encoding="utf-8")
+    script: list[Line | str] = [
+        run_python(
+            "c1", "line = documents['house.txt'].splitlines()[-1]\nprint(len(documents['house.txt']))"
+        ),
+        run_python("c2", "print(line)"),
+        "The key is red.",
+    ]
+    async with chat_server(*script) as server:
+        ran = await holdfast_(
+            tmp_path,
+            *(
+                "work",
+                "What is the key like?",
+                "--document",
+                "house.txt",
+                "--thread-id",
+                "s",
+                "--json",
+                *MODEL,
+            ),
+            server=server,
+        )
+        asked = json.dumps(server.requests)
+
+    assert ran.code == 0, ran.err
+    assert (ran.value["text"], ran.value["saved"]["status"]) == ("The key is red.", "written")
+    assert asked.count("Nothing here.") == 0
+    assert "The key is red." in json.dumps(server.requests[-1])
+    manifests = list((tmp_path / "work.db.volume").glob("**/react-session-s.json"))
+    assert len(manifests) == 1
+    listed = await holdfast_(tmp_path, "sandboxes", "--session", "s")
+    assert [word in listed.out for word in ("reset", "created", "closed", "local")] == [True] * 4
+    assert at_work_in(tmp_path / "tmp") == []
+
+
+@pytest.mark.slow
+@pytest.mark.crash
+@pytest.mark.promise("F-06", "F-07")
+async def test_a_killed_task_goes_on_with_resume_and_nothing_is_left_of_its_interpreter(
+    tmp_path: Path,
+) -> None:
+    never = asyncio.Event()
+    async with chat_server(run_python("c1", "x = 41"), Said(text="never said", before=never)) as server:
+        working = await started(tmp_path, "work", "Count.", "--thread-id", "s", *MODEL, server=server)
+        await until(lambda: len(server.requests) == 2)
+        before = at_work_in(tmp_path / "tmp")
+        working.kill()
+        await working.communicate()
+        await until(lambda: not at_work_in(tmp_path / "tmp"))
+    async with chat_server(run_python("c2", "x + 1"), "It is gone.") as server:
+        ran = await holdfast_(
+            tmp_path, "work", "--resume", "--thread-id", "s", "--json", *MODEL, server=server
+        )
+        asked = json.dumps(server.requests[0]["messages"])
+
+    assert ran.code == 0, ran.err
+    assert ran.value["text"] == "It is gone."
+    assert [change["reason"] for change in ran.value["opened"]["changes"]] == ["failed_resume"]
+    assert "The Python interpreter is a new one" in asked
+    assert "NameError" in json.dumps(server.requests[1]["messages"])
+    assert before
+    assert at_work_in(tmp_path / "tmp") == []
+    assert list((tmp_path / "tmp").glob("holdfast-scratch-*")) == []
+
+
+async def test_without_a_model_it_says_how_to_name_one(tmp_path: Path) -> None:
+    ran = await holdfast_(tmp_path, "work", "Do it.", "--json")
+
+    assert ran.code == 1
+    assert json.loads(ran.err)["error"]["code"] == "invalid_argument"
+    assert "--model PROVIDER:NAME" in ran.err
+    assert not (tmp_path / "work.db").exists()
+
+
+# What was asked for.
+
+
+def call_on(tmp_path: Path, *, as_json: bool = False, terminal: bool = False, url: str | None = None) -> Call:
+    def console() -> Console:
+        return Console(file=io.StringIO(), force_terminal=terminal, width=100, highlight=False)
+
+    where = url or f"sqlite:///{tmp_path / 'work.db'}"
+    return Call(url=where, scope=Scope(user="alice"), as_json=as_json, out=console(), err=console())
+
+
+def written(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        (Asked(task="Do it."), "--model"),
+        (Asked(model="m"), "Say what to do"),
+        (Asked(model="m", task="  "), "Say what to do"),
+        (Asked(model="m", how=How(resume=True)), "--thread-id"),
+        (Asked(model="m", task="More.", place=Place(session="s"), how=How(resume=True)), "no new task"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_opened(asked: Asked, problem: str) -> None:
+    with pytest.raises(InvalidArgument, match=problem):
+        check(asked)
+
+
+def test_a_volume_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="There is no volume"):
+        volume_of(call_on(tmp_path), tmp_path / "mistyped")
+
+
+def test_a_database_without_a_file_needs_a_volume_that_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="HOLDFAST_VOLUME"):
+        volume_of(call_on(tmp_path, url="memory://"), None)
+    assert volume_of(call_on(tmp_path, url="memory://"), tmp_path) == tmp_path.resolve()
+
+
+# In a terminal.
+
+
+async def worked(
+    call: Call, tmp_path: Path, script: Sequence[Any], asked: Asked | None = None
+) -> tuple[Worked, hf.Database]:
+    """What a script does at a workbench whose interpreter is none."""
+    asked = asked or Asked(task="Do it.", place=Place(session="s"))
+    async with hf.open(call.url) as db:
+        async with bench_of(call, asked, db, volume_of(call, None), InProcesses()) as bench:
+            _, done = await at(bench, call, asked, ScriptedModel(*script), [])
+        return done, db
+
+
+async def test_a_terminal_shows_code_and_output_as_they_come(tmp_path: Path) -> None:
+    call = call_on(tmp_path, terminal=True)
+    done, _ = await worked(
+        call, tmp_path, [calls(("c1", "run_python", {"code": "print(6 * 7)"})), "It is 42."]
+    )
+
+    shown = written(call.out)
+    assert (
+        shown.index("· run_python") < shown.index("print(6 * 7)") < shown.index("42") < shown.index("It is")
+    )
+    assert render_work.outcome(done, is_told=True).plain == ""
+
+
+async def test_elsewhere_only_the_answer_is_printed(tmp_path: Path) -> None:
+    call = call_on(tmp_path)
+    done, _ = await worked(
+        call, tmp_path, [calls(("c1", "run_python", {"code": "print(6 * 7)"})), "It is 42."]
+    )
+
+    assert written(call.out) == ""
+    assert render_work.outcome(done, is_told=False).plain == "It is 42."
+    assert "Interpreter created." in written(call.err)
+
+
+def test_a_manifest_that_was_not_written_is_said_and_counts_as_trouble() -> None:
+    saved = Saved(status="failed", code="manifest_conflict", problem="They disagree.")
+    done = Worked(session="s", text="Done.", saved=saved)
+
+    assert render_work.outcome(done, is_told=False).plain == "Done.\nThey disagree."
+    assert not render_work.is_well(done)
+
+
+def test_what_is_stored_cannot_steer_the_terminal() -> None:
+    done = Worked(session="s", text="\x1b[31mred")
+
+    assert "\x1b" not in render_work.outcome(done, is_told=False).plain

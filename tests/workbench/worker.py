@@ -1,0 +1,59 @@
+"""A program that works on a task at a workbench and hangs at a given point, so that a test kills it there."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import holdfast as hf
+from holdfast.runtime.models import Request
+from holdfast.testing.scripted import ScriptedModel, calls
+from holdfast.workbench.agent import Agent
+from holdfast.workbench.interpreter.port import Interpreters
+from holdfast.workbench.sessions import Workbench
+from holdfast.workbench.volume import Volume
+from tests.workbench.in_process import InProcesses
+
+HOUR = 3600
+
+
+def script_of(point: str, began: Path) -> list[Any]:
+    """What the model says until it, or the code, hangs."""
+
+    def hang(request: Request) -> str:
+        began.write_text("here", encoding="utf-8")
+        time.sleep(HOUR)
+        return "never said"
+
+    code = f"open({str(began)!r}, 'a').write('x')\nimport time\ntime.sleep({HOUR})"
+    scripts: dict[str, list[Any]] = {
+        "code": [calls(("c1", "run_python", {"code": code}))],
+        "thinking": [calls(("c1", "run_python", {"code": "x = 41"})), hang],
+        "question": [calls(("c1", "ask", {"question": "What?", "expression": "'abc'"})), hang],
+        "answered": [calls(("c1", "ask", {"question": "What?", "expression": "'abc'"})), "Letters.", hang],
+    }
+    return scripts[point]
+
+
+async def main(url: str, tenant: str, folder: Path, point: str, kind: str) -> None:
+    """Work on one task, as far as it goes."""
+    interpreters: Interpreters = InProcesses()
+    if kind == "local":
+        from holdfast.workbench.interpreter.local import LocalInterpreters
+
+        interpreters = LocalInterpreters()
+    async with hf.open(url) as found:
+        db = found.scope(tenant=tenant)
+        volume = Volume(folder / "volume", tenant, "alice")
+        bench = Workbench(db, volume, interpreters, user="alice", scratch=folder / "scratch")
+        await bench.open("s")
+        model = ScriptedModel(*script_of(point, folder / "began"))
+        await Agent(bench, model).work("Do it.")
+
+
+if __name__ == "__main__":
+    address, whose, where, when, which = sys.argv[1:]
+    asyncio.run(main(address, whose, Path(where), when, which))
