@@ -31,22 +31,27 @@ class Line:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def ask(self, method: str, path: str, body: bytes = b"") -> Answer:
-        """Send a request and wait for its whole answer."""
-        reader = await self.begin(method, path, body)
+    async def ask(self, method: str, path: str, body: bytes = b"", *, key: str | None = None) -> Answer:
+        """Send a request, perhaps with an idempotency key, and wait for its whole answer."""
+        reader = await self.begin(method, path, body, key=key)
         status, headers = await head(reader)
-        if "content-length" in headers:
+        if status == 204:
+            said = b""
+        elif "content-length" in headers:
             said = await reader.readexactly(int(headers["content-length"]))
         else:
             said = await _chunks(reader)
         return Answer(status=status, headers=headers, body=said)
 
-    async def begin(self, method: str, path: str, body: bytes = b"") -> asyncio.StreamReader:
+    async def begin(
+        self, method: str, path: str, body: bytes = b"", *, key: str | None = None
+    ) -> asyncio.StreamReader:
         """Send a request; where its answer comes."""
         if self._writer is None or self._reader is None:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        keyed = f"Idempotency-Key: {key}\r\n" if key is not None else ""
         self._writer.write(
-            f"{method} /api/v1{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Holdfast-User: {self._user}\r\n"
+            f"{method} /api/v1{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Holdfast-User: {self._user}\r\n{keyed}"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )

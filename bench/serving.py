@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import uvicorn
 
 from holdfast.core.errors import ModelFailed
+from holdfast.runtime.engine import Runtime
 from holdfast.runtime.models import Part, Reply, Request, Text, Usage
 from holdfast.server.app import Application, create_app
 from holdfast.server.connections import Connection
@@ -39,7 +40,13 @@ class PromptModel:
 
 def app() -> Application:
     """The application, as the environment says."""
-    return create_app(from_variables(os.environ), model=PromptModel())
+    settings, model = from_variables(os.environ), PromptModel()
+    return create_app(
+        settings,
+        make_runtime=lambda db: Runtime(
+            db, model=model, sweep_seconds=settings.sweep_seconds, finalize_active_sessions_on_close=False
+        ),
+    )
 
 
 def main(program: str) -> None:
@@ -62,6 +69,7 @@ def main(program: str) -> None:
         log_level="error",
         access_log=False,
         lifespan="on",
+        proxy_headers=False,
         loop="uvloop" if program == "uvicorn with uvloop" else "asyncio",
         backlog=4096,
         timeout_keep_alive=120,

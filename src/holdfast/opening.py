@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from holdfast.core.errors import InvalidArgument, MissingExtra, UnknownUrl
-from holdfast.core.ports import Store
+from holdfast.core.ports import Files, Store
 from holdfast.core.values import Limits
 from holdfast.threads.database import Database
 
@@ -15,9 +15,10 @@ from holdfast.threads.database import Database
 class Opening:
     """A database about to be opened: ``async with`` it, or ``await`` it and close it yourself."""
 
-    def __init__(self, url: str, limits: Limits | None) -> None:
+    def __init__(self, url: str, limits: Limits | None, files: Files | None) -> None:
         self._url = url
         self._limits = limits
+        self._files = files
         self._database: Database | None = None
 
     def __await__(self) -> Generator[Any, None, Database]:
@@ -34,12 +35,15 @@ class Opening:
             await self._database.close()
 
     async def _open(self) -> Database:
-        return Database(await open_store(self._url, limits=self._limits), owned=True)
+        return Database(await open_store(self._url, limits=self._limits), owned=True, files=self._files)
 
 
-def open(url: str, *, limits: Limits | None = None) -> Opening:
-    """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``."""
-    return Opening(url, limits)
+def open(url: str, *, limits: Limits | None = None, files: Files | None = None) -> Opening:
+    """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``.
+
+    ``files`` are those that are kept beside it, on a volume: they go with what is erased or deleted.
+    """
+    return Opening(url, limits, files)
 
 
 async def open_store(url: str, *, limits: Limits | None = None) -> Store:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
 from holdfast.core.errors import StoreClosed
+from holdfast.core.ports import Files
 from holdfast.core.values import HISTORY, Limits
 from holdfast.opening import open as open_async
 from holdfast.threads.database import Database as AsyncDatabase
@@ -278,11 +279,11 @@ class Opened(Database):
         self._loop.close()
 
 
-def open(url: str, *, limits: Limits | None = None) -> Opened:
+def open(url: str, *, limits: Limits | None = None, files: Files | None = None) -> Opened:
     """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``."""
     loop = _Loop()
     try:
-        return Opened(loop.run(open_async, url, limits=limits), loop)
+        return Opened(loop.run(open_async, url, limits=limits, files=files), loop)
     except BaseException:
         loop.close()
         raise

@@ -79,6 +79,7 @@ ONLY_POSTGRES = {
         "index",
         "claim",
     ],
+    "a pragma tells of commits": ["seen"],
     "a server is vacuumed, unless somebody keeps removed rows alive": ["moment", "holding", "vacuum"],
     "several records in one trip, where a file has no trips": ["records_named"],
     "a lock that one writer alone does not need": ["check_record"],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.core.erasing import COMPLETE, PENDING
+from holdfast.core.receipts import COMPLETE, PENDING
 from holdfast.core.values import Scope
 from holdfast.runtime.ending import FEEDBACK
 from holdfast.runtime.memory.finalizing import Finalizer

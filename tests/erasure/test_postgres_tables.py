@@ -16,7 +16,7 @@ import pytest
 from psycopg import sql
 
 import holdfast as hf
-from holdfast.core.erasing import COMPLETE, PENDING
+from holdfast.core.receipts import COMPLETE, PENDING
 from holdfast.stores.postgres import scrubbing
 from tests.erasure.lives import WORDS, live
 from tests.support.shared_postgres import PostgresDatabase

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 import holdfast as hf
-from holdfast.core.erasing import COMPLETE, PENDING
+from holdfast.core.receipts import COMPLETE, PENDING
 from holdfast.stores.sqlite import scrubbing
 from tests.erasure.lives import WORDS, live, raw, traces
 

@@ -28,7 +28,7 @@ class Attack:
     cursor: Literal["none", "taken"] = "none"
 
 
-def get(path: str, **params: str) -> Callable[[Victim], Ask]:
+def get(path: str, /, **params: str) -> Callable[[Victim], Ask]:
     return lambda victim: Ask(
         method="GET",
         path=path.format(v=victim),
@@ -44,7 +44,7 @@ def put(path: str, json: Any = None, **params: str) -> Callable[[Victim], Ask]:
     return _sending("PUT", path, json, params)
 
 
-def delete(path: str, **params: str) -> Callable[[Victim], Ask]:
+def delete(path: str, /, **params: str) -> Callable[[Victim], Ask]:
     return _sending("DELETE", path, None, params)
 
 
@@ -70,7 +70,16 @@ def _imported(victim: Victim) -> Ask:
     return Ask(method="POST", path="/sessions/import", content=victim.archive)
 
 
+def _uploaded(victim: Victim) -> Ask:
+    """A file for her thread."""
+    path, params = f"/threads/{victim.thread}/documents", {"name": "new.txt"}
+    return Ask(method="POST", path=path, content=b"Something new", params=params)
+
+
 THREAD = "/threads/{v.thread}"
+BLOCK = "/threads/{id:str}/core-memory/{block:str}"
+ARTIFACT = "/threads/{id:str}/artifacts/{artifact:str}"
+DOCUMENT = {"path": "{v.document}"}
 SPOKEN = "/sessions/{v.thread}/voice"
 OWNER = {"user": "{v.user}"}
 ATTACKS: dict[tuple[str, str], Attack] = {
@@ -98,6 +107,35 @@ ATTACKS: dict[tuple[str, str], Attack] = {
         ask=post(f"{THREAD}/fork", {"id": "fork-{v.number}"}), others=HIDDEN
     ),
     ("POST", "/threads/{id:str}/rewind"): Attack(ask=post(f"{THREAD}/rewind", {"to": 1}), others=HIDDEN),
+    # The workbench of a thread.
+    ("GET", "/threads/{id:str}/core-memory"): Attack(ask=get(f"{THREAD}/core-memory"), others=HIDDEN),
+    ("PUT", BLOCK): Attack(ask=put(f"{THREAD}/core-memory/human", {"text": "nobody"}), others=HIDDEN),
+    ("GET", "/threads/{id:str}/documents"): Attack(ask=get(f"{THREAD}/documents"), others=HIDDEN),
+    ("POST", "/threads/{id:str}/documents"): Attack(ask=_uploaded, others=HIDDEN),
+    ("DELETE", "/threads/{id:str}/documents"): Attack(
+        ask=delete(f"{THREAD}/documents", **DOCUMENT), others=HIDDEN
+    ),
+    ("POST", "/threads/{id:str}/documents/load"): Attack(
+        ask=post(f"{THREAD}/documents/load", DOCUMENT), others=HIDDEN
+    ),
+    ("PUT", "/threads/{id:str}/documents/active"): Attack(
+        ask=put(f"{THREAD}/documents/active", DOCUMENT), others=HIDDEN
+    ),
+    ("GET", "/threads/{id:str}/documents/sections"): Attack(
+        ask=get(f"{THREAD}/documents/sections", **DOCUMENT), others=HIDDEN
+    ),
+    ("GET", "/threads/{id:str}/documents/text"): Attack(
+        ask=get(f"{THREAD}/documents/text", **DOCUMENT), others=HIDDEN
+    ),
+    ("GET", "/threads/{id:str}/documents/find"): Attack(
+        ask=get(f"{THREAD}/documents/find", words=SECRET), others=HIDDEN
+    ),
+    ("GET", "/threads/{id:str}/artifacts"): Attack(
+        ask=get(f"{THREAD}/artifacts"), others=HIDDEN, cursor="taken"
+    ),
+    ("GET", ARTIFACT): Attack(ask=get(f"{THREAD}/artifacts/{{v.artifact}}"), others=HIDDEN),
+    ("DELETE", ARTIFACT): Attack(ask=delete(f"{THREAD}/artifacts/{{v.artifact}}"), others=HIDDEN),
+    ("GET", "/threads/{id:str}/volume"): Attack(ask=get(f"{THREAD}/volume"), others=HIDDEN, cursor="taken"),
     # Turns. The same id in another tenant is another thread, which a turn makes.
     ("POST", "/threads/{id:str}/turns"): Attack(
         ask=post(f"{THREAD}/turns", {"message": "What did I say?"}), others={"eve": {200}, "bob": {404}}
@@ -120,6 +158,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("GET", "/sessions/state"): Attack(ask=get("/sessions/state"), others=APART),
     ("GET", "/sessions"): Attack(ask=get("/sessions", search=SECRET), others=APART, cursor="taken"),
     ("GET", "/episodes"): Attack(ask=get("/episodes"), others=APART, cursor="taken"),
+    ("GET", "/episodes/{episode_id:str}"): Attack(ask=get("/episodes/{v.episode}"), others=HIDDEN),
     ("GET", "/sessions/{id:str}"): Attack(ask=get("/sessions/{v.thread}"), others=HIDDEN),
     ("DELETE", "/sessions/{id:str}"): Attack(ask=delete("/sessions/{v.thread}"), others=HIDDEN),
     ("GET", "/sessions/{id:str}/turns"): Attack(
@@ -139,6 +178,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     # Memory. Whose it is comes from the credentials; naming somebody else is refused.
     ("GET", "/memory"): Attack(ask=get("/memory", **OWNER), others=REFUSED, cursor="taken"),
     ("GET", "/memory/export"): Attack(ask=get("/memory/export", **OWNER), others=REFUSED),
+    ("GET", "/memory/catch-up"): Attack(ask=get("/memory/catch-up", **OWNER), others=REFUSED),
     ("GET", "/memory/entries/{entry:str}"): Attack(ask=get("/memory/entries/{v.fact}"), others=HIDDEN),
     ("POST", "/memory/entries/{entry:str}/correct"): Attack(
         ask=post("/memory/entries/{v.fact}/correct", {"object": "something else"}), others=HIDDEN
@@ -153,6 +193,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ),
     ("GET", "/jobs"): Attack(ask=get("/jobs"), others=APART),
     ("POST", "/jobs/{job:str}/retry"): Attack(ask=post("/jobs/{v.job}/retry"), others=REFUSED),
+    ("GET", "/agent"): Attack(ask=get("/agent"), others=APART),
     ("GET", "/metrics"): Attack(ask=get("/metrics"), others=REFUSED, owner="the server's operator"),
     # Calls.
     ("POST", "/sessions/{id:str}/voice"): Attack(

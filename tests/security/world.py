@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -29,6 +31,9 @@ from holdfast.server.identity.keeping import Directory
 from holdfast.server.identity.keys import new_key, revoke
 from holdfast.server.identity.settings import AuthSettings
 from holdfast.server.settings import ServerSettings
+from holdfast.workbench.artifacts import Artifacts
+from holdfast.workbench.documents import Documents
+from holdfast.workbench.volume import Volume
 from tests.support.issuer import Issuer, issuing
 
 SECRET = "harbour-lantern-7391"
@@ -58,8 +63,11 @@ class Victim:
     run: str
     waiting_run: str
     fact: str
+    episode: str
     job: str
     rule: str
+    document: str
+    artifact: str
     archive: bytes
     user: str
     number: int
@@ -92,8 +100,9 @@ async def letter(text: str) -> str:
 class World:
     """A running application, and whoever talks to it."""
 
-    def __init__(self, app: Any, db: hf.Database, issuer: Issuer, revoked: str) -> None:
+    def __init__(self, app: Any, db: hf.Database, issuer: Issuer, revoked: str, volume: Path) -> None:
         self.app = app
+        self._root = volume
         self.issuer = issuer
         self.revoked = revoked
         self._db = db
@@ -143,6 +152,8 @@ class World:
         await self._must("alice", _turn(thread, "And this"))
         waiting = await self._must("alice", _turn(f"{thread}-w", f"A letter with {SECRET}"))
         archive = await self._carried_off(f"{thread}-a")
+        await self._must("alice", _turn(f"{thread}-e", f"I like {SECRET}"))
+        ended = await self._must("alice", Ask(method="POST", path=f"/sessions/{thread}-e/end", json={}))
         mine = self._db.scope(tenant=ACME, user=user)
         known = Candidate(
             predicate="LIKES", object=f"{SECRET} {number}", quote=SECRET, plain=True, confidence=0.9
@@ -152,13 +163,17 @@ class World:
         await self._db.scope(tenant=ACME).retention.add(Rule(name=f"rule-{number}", days=3650, label=SECRET))
         await self._crisis(thread, number, user)
         await mine.jobs.enqueue(Job(id=f"job-{number}", kind="of a test", body=SECRET, limit=1))
+        document, artifact = await self._workbench(mine, thread, number, user)
         return Victim(
             thread=thread,
             run=turn.json()["run"],
             waiting_run=waiting.json()["run"],
             fact=facts[0].id,
+            episode=ended.json()["episode"],
             job=f"job-{number}",
             rule=f"rule-{number}",
+            document=document,
+            artifact=artifact,
             archive=archive,
             user=user,
             number=number,
@@ -183,6 +198,16 @@ class World:
         await operator.retention.hold(thread=f"{thread}-held", reason=SECRET)
         await operator.create(f"{thread}-gone", owner=user)
 
+    async def _workbench(self, mine: hf.Database, thread: str, number: int, user: str) -> tuple[str, str]:
+        """A document and an artifact of alice's, more than one of each, and something in core memory."""
+        volume = Volume(self._root, ACME, user)
+        documents, artifacts = Documents(mine.thread(thread), volume), Artifacts(mine, thread, volume)
+        document = await documents.add("diary.txt", f"{SECRET} {number}".encode())
+        await artifacts.save("a.txt", SECRET.encode())
+        artifact = await artifacts.save("b.txt", f"{SECRET} {number}".encode())
+        await mine.thread(thread).append(patches=[hf.set(["core_memory", "human"], SECRET)])
+        return document.path, artifact.id
+
     async def user(self, who: str) -> str:
         """The internal id of one of the three."""
         if who not in self._users:
@@ -194,11 +219,13 @@ class World:
         """All that alice has, to be compared before and after an attack."""
         mine = self._db.scope(tenant=ACME, user=victim.user)
         page = await mine.threads(limit=1000)
+        volume = Volume(self._root, ACME, victim.user)
         found = [
             await self.heads(victim),
             await Memory(mine, victim.user).export(),
             await mine.jobs.list(limit=1000),
             sorted(each.id for each in page.threads),
+            [(file.path, volume.checksum(file.path)) for file in volume.list(limit=10_000).files],
         ]
         return msgspec.json.encode(found)
 
@@ -221,6 +248,13 @@ def _turn(thread: str, message: str) -> Ask:
 @asynccontextmanager
 async def world(url: str) -> AsyncIterator[World]:
     """A server on a store, running until the block ends."""
+    with tempfile.TemporaryDirectory() as volume:
+        async with _world(url, Path(volume)) as made:
+            yield made
+
+
+@asynccontextmanager
+async def _world(url: str, volume: Path) -> AsyncIterator[World]:
     async with issuing() as issuer, hf.open(url) as db:
         directory = Directory(db)
         for id in (ACME, GLOBEX):
@@ -230,14 +264,19 @@ async def world(url: str) -> AsyncIterator[World]:
         told = issuer.settings(tenants=frozenset({ACME, GLOBEX}))
         app = create_app(
             ServerSettings(
-                secret="s" * 64, requests=1_000_000, failures=1_000_000, turns=1_000, sweep_seconds=3600
+                secret="s" * 64,
+                requests=1_000_000,
+                failures=1_000_000,
+                turns=1_000,
+                sweep_seconds=3600,
+                volume=str(volume),
             ),
             db=db,
             authenticate=authentication(AuthSettings(mode="oidc", issuer=told), directory),
             make_runtime=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter]),
         )
         async with running(app):
-            made = World(app, db, issuer, revoked)
+            made = World(app, db, issuer, revoked, volume)
             for who in made.tokens:
                 await made.user(who)
             await directory.put(

@@ -15,9 +15,9 @@ from holdfast.client import AsyncClient
 from holdfast.runtime.models import Model
 from holdfast.server.app import Application, create_app
 from holdfast.server.identity.values import Authenticate
-from holdfast.server.offline import OfflineModel
 from holdfast.server.runtimes import MakeRuntime
 from holdfast.server.settings import ServerSettings
+from tests.support.echo import chatting
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "tenant"]
@@ -50,9 +50,15 @@ async def served(
     authenticate: Authenticate | None = None,
 ) -> AsyncIterator[Users]:
     """A server over a database, and its users."""
-    app = create_app(
-        settings, db=db, model=model or OfflineModel(), make_runtime=make_runtime, authenticate=authenticate
-    )
+    make = make_runtime or chatting(model, settings)
+    app = create_app(settings, db=db, make_runtime=make, authenticate=authenticate)
+    async with over_http(app, db) as found:
+        yield found
+
+
+@asynccontextmanager
+async def over_http(app: Application, db: hf.Database) -> AsyncIterator[Users]:
+    """The users of an application, as long as it lives."""
     transport = httpx.ASGITransport(app)
     async with living(app), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         yield Users(app, http, db.tenant)
@@ -90,7 +96,7 @@ async def living(app: Litestar) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def users(db: hf.Database) -> AsyncIterator[Users]:
-    """The users of a server with the offline model."""
+    """The users of a server with a plain chat."""
     async with served(db) as found:
         yield found
 

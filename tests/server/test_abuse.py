@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import sys
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,11 +21,11 @@ from holdfast.client import AsyncClient
 from holdfast.core.errors import ThreadNotFound
 from holdfast.runtime.models import Model
 from holdfast.server.app import Application, create_app
-from holdfast.server.connections import Connection
-from holdfast.server.offline import OfflineModel
+from holdfast.server.connections import OTHER_FILES, Connection, make_room, room
 from holdfast.server.settings import ServerSettings
 from holdfast.testing import ScriptedModel
 from tests.server.live import listening
+from tests.support.echo import chatting
 
 HEADERS = {"X-Holdfast-User": "alice"}
 FEW_REQUESTS = {"requests": 10**9}
@@ -46,7 +47,7 @@ async def live(
     """A server at a real address."""
     told = ServerSettings(**{**FEW_REQUESTS, **settings})
     async with hf.open("memory://") as db:
-        app = create_app(told, db=db, model=model or OfflineModel())
+        app = create_app(told, db=db, make_runtime=chatting(model, told))
         async with listening(app, http) as address:
             yield app, address
 
@@ -286,23 +287,78 @@ async def test_clients_that_leave_in_a_body_leave_nothing_behind() -> None:
 async def test_streams_are_opened_up_to_the_limit_and_then_refused_politely() -> None:
     limit, asked = 150, 250
     pool = httpx.Limits(max_connections=None)
-    async with live(streams=limit) as (app, address), httpx.AsyncClient(limits=pool, timeout=60) as http:
+    async with (
+        live(streams=limit, user_streams=asked) as (app, address),
+        httpx.AsyncClient(limits=pool, timeout=60) as http,
+    ):
         await is_well(address)
         url = f"{address}/api/v1/threads/well/events"
         requests = [http.build_request("GET", url, headers=HEADERS) for _ in range(asked)]
         answers = await asyncio.gather(*(http.send(request, stream=True) for request in requests))
-        refused = [each for each in answers if each.status_code == 429]
+        refused = [each for each in answers if each.status_code == 503]
         sentences = [(await each.aread()).decode() for each in refused[:3]]
         inside = app.state.serving.streams.inside
         well = await is_well(address)
         await asyncio.gather(*(each.aclose() for each in answers))
         await until(lambda: app.state.serving.streams.inside == 0)
 
-    assert {each.status_code for each in answers} == {200, 429}
+    assert {each.status_code for each in answers} == {200, 503}
     assert (inside, len(refused)) == (limit, asked - limit)
     assert all("open streams" in sentence for sentence in sentences)
     assert all(int(each.headers["retry-after"]) >= 1 for each in refused)
     assert well
+
+
+async def test_one_user_cannot_take_every_stream() -> None:
+    async with live(streams=5, user_streams=2) as (app, address), httpx.AsyncClient() as http:
+        await is_well(address)
+        url = f"{address}/api/v1/threads/well/events"
+        mine = [await http.send(http.build_request("GET", url, headers=HEADERS), stream=True) for _ in "123"]
+        whole = {"X-Holdfast-User": "*"}
+        tenants = [await http.send(http.build_request("GET", url, headers=whole), stream=True) for _ in "123"]
+        said = await mine[-1].aread()
+        await asyncio.gather(*(each.aclose() for each in (*mine, *tenants)))
+        await until(lambda: app.state.serving.streams.inside == app.state.serving.user_streams.inside == 0)
+
+    assert [each.status_code for each in mine] == [200, 200, 429]
+    assert [each.status_code for each in tenants] == [200, 200, 200]
+    assert b"open streams of one user" in said
+
+
+class Few(Connection):
+    """Has room for few."""
+
+    most = 3
+
+
+async def test_connections_beyond_what_the_process_can_hold_are_refused_politely() -> None:
+    asked = b"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    async with live(http=Few) as (_, address), AsyncExitStack() as held:
+        for _ in range(Few.most):
+            await held.enter_async_context(wire(address))
+        async with wire(address) as (reader, writer):
+            writer.write(asked)
+            refused = await answer(reader)
+        await held.aclose()
+        well = await is_well(address)
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 5" in refused
+    assert b'"code":"server_full"' in refused
+    assert well
+
+
+def test_a_server_may_open_as_many_files_as_the_system_allows() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(1_000, hard), hard))
+        before = room()
+        make_room(2_000)
+        after = room()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert (before, after) == (1_000 - OTHER_FILES, min(2_000, hard) - OTHER_FILES)
 
 
 # Growth.

@@ -23,6 +23,7 @@ from holdfast.server.settings import ServerSettings
 from holdfast.testing import ScriptedModel
 from tests.server.live import listening
 from tests.server.talking import WORDS
+from tests.support.echo import chatting
 from tests.support.stores import shared_url
 
 __all__ = ["shared_url"]
@@ -33,8 +34,10 @@ HEADERS = {"X-Holdfast-User": "alice"}
 @asynccontextmanager
 async def live(model: ScriptedModel, settings: ServerSettings | None = None) -> AsyncIterator[str]:
     """A server in this process, at a real address."""
-    async with hf.open("memory://") as db, listening(create_app(settings, db=db, model=model)) as address:
-        yield address
+    async with hf.open("memory://") as db:
+        app = create_app(settings, db=db, make_runtime=chatting(model, settings))
+        async with listening(app) as address:
+            yield address
 
 
 @contextmanager
@@ -140,7 +143,7 @@ async def test_more_streams_than_allowed_are_refused_politely() -> None:
         await _all(stream)
         after = await anext(alice.follow("t", after="0.0"))
 
-    assert caught.value.code == "rate_limited"
+    assert caught.value.code == "server_full"
     assert after.type == "run_started"
 
 

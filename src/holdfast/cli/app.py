@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 import holdfast as hf
-from holdfast.cli import crises, erasing, jobs, keeping, looking, manifests, remembering, serving, tending
+from holdfast.cli import (
+    crises,
+    datasets,
+    erasing,
+    experiments,
+    jobs,
+    keeping,
+    looking,
+    manifests,
+    remembering,
+    runs,
+    serving,
+    tending,
+    working,
+)
 from holdfast.cli.chatting import chat
 from holdfast.cli.demo import demo
 from holdfast.cli.evaluating import evaluate
@@ -19,6 +33,8 @@ from holdfast.cli.searching import search
 COMMANDS: tuple[Work, ...] = (
     demo,
     chat,
+    working.work,
+    working.sandboxes,
     serving.serve,
     looking.threads,
     looking.show,
@@ -61,6 +77,25 @@ GROUPS: dict[str, tuple[str, tuple[Work, ...]]] = {
     "jobs": (
         "Work that is left to do, and what was given up.",
         (jobs.list_, jobs.show, jobs.retry),
+    ),
+    "runs": (
+        "What was executed on threads, step by step.",
+        (runs.list_, runs.show),
+    ),
+    "datasets": (
+        "Examples made from threads, to hold models and agents against.",
+        (
+            datasets.make,
+            datasets.list_,
+            datasets.show,
+            datasets.export,
+            datasets.import_,
+            datasets.delete,
+        ),
+    ),
+    "experiments": (
+        "How well a model or an agent answers a data set.",
+        (experiments.run, experiments.list_, experiments.show, experiments.compare, experiments.delete),
     ),
     "tenants": (
         "Who is served: enter, list and disable tenants.",

@@ -27,7 +27,7 @@ class Copying(Protocol):
 
 async def back_up(call: Call, file: Path) -> None:
     """Copy the database to a new file while others go on using it."""
-    _check_new(file)
+    check_new(file)
     if call.url.startswith("postgres"):
         with call.progress("Dumping", None):
             await run("pg_dump", "--format=custom", f"--file={file}", f"--dbname={_conninfo(call.url)}")
@@ -39,7 +39,12 @@ async def back_up(call: Call, file: Path) -> None:
             await db.store.backup(str(file), _percent(advance))
 
 
-def _check_new(file: Path) -> None:
+def check_new(file: Path) -> None:
+    """Refuse to write a backup over something.
+
+    Raises:
+        InvalidArgument: There is something.
+    """
     if file.exists():
         raise InvalidArgument(problem=f"{str(file)!r} exists already, and a backup never overwrites.")
 

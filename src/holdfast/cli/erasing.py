@@ -9,8 +9,9 @@ import typer
 
 from holdfast.cli import render_erasing
 from holdfast.cli.frame import Answer, Call
-from holdfast.core.erasing import COMPLETE, PENDING, Receipt
+from holdfast.cli.volumes import VolumeFolder, volumes_at
 from holdfast.core.errors import InvalidArgument
+from holdfast.core.receipts import COMPLETE, PENDING, Receipt
 from holdfast.core.retaining import Rule
 from holdfast.threads.database import Database
 
@@ -29,17 +30,19 @@ async def erase(
     with_crisis_log: Annotated[
         bool, typer.Option("--with-crisis-log", help="The crisis log too, before its date.")
     ] = False,
+    volume: VolumeFolder = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
     """Erase a person or a thread, with a receipt.
 
     Everything goes: threads and their forks, memory, records, jobs, the search index, archives beside the
-    database. It ends with 1 if traces wait to be removed. Killed in the middle, run it again.
+    database, files and manifests on the volume. It ends with 1 if traces wait to be removed. Killed in the
+    middle, run it again.
 
-    Example: holdfast erase --owner alice --dry-run
+    Example: holdfast erase --owner alice --volume /mnt/volume --dry-run
     """
-    async with call.database() as db:
+    async with call.database(files=volumes_at(volume)) as db:
         preview = await db.erase(owner=owner, thread=thread, with_crisis_log=with_crisis_log, dry_run=True)
         if dry_run or not (yes or _agreed(call, preview)):
             return Answer(value=preview, shown=render_erasing.receipt(preview), ok=dry_run)
@@ -124,6 +127,7 @@ async def retain(
         str | None, typer.Option("--keep", metavar="NAME", help="Put it in force as a rule, do not apply it.")
     ] = None,
     drop: Annotated[str | None, typer.Option("--drop", metavar="NAME", help="Take a rule back.")] = None,
+    volume: VolumeFolder = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> Answer:
@@ -133,7 +137,7 @@ async def retain(
 
     Example: holdfast retain --older-than 90d --label draft --dry-run
     """
-    async with call.database() as db:
+    async with call.database(files=volumes_at(volume)) as db:
         if keep is not None or drop is not None:
             return await _ruled(db, keep, drop, older_than, label)
         rules = None if older_than is None else [Rule(name="once", days=_days(older_than), label=label)]

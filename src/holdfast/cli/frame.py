@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from holdfast.cli import render
 from holdfast.core.encoding import check_id, check_tenant
 from holdfast.core.errors import HoldfastError, InvalidArgument, StoreDamaged
-from holdfast.core.ports import Store
+from holdfast.core.ports import Files, Store
 from holdfast.core.values import DEFAULT_TENANT, Scope
 from holdfast.opening import open_store
 from holdfast.threads.database import Database
@@ -74,11 +74,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return await open_store(self.url)
 
     @asynccontextmanager
-    async def database(self, *, create: bool = False) -> AsyncIterator[Database]:
-        """The database as the caller sees it, closed at the end."""
+    async def database(self, *, create: bool = False, files: Files | None = None) -> AsyncIterator[Database]:
+        """The database as the caller sees it, with files beside it if they are given; closed at the end."""
         store = await self.store(create=create)
         try:
-            yield Database(store, self.scope)
+            yield Database(store, self.scope, files=files)
         finally:
             await store.close()
 

@@ -16,6 +16,8 @@ from holdfast.cli import copying, render
 from holdfast.cli.frame import Answer, Call, url_of
 from holdfast.cli.looking import every_thread
 from holdfast.cli.render import Kept
+from holdfast.cli.volume_copying import Restorable, copied, is_left, restorable
+from holdfast.cli.volumes import VolumeFolder
 from holdfast.core import archive, reading
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import HoldfastError, InvalidArgument
@@ -114,30 +116,53 @@ async def import_(
     return Answer(value=value, shown=render.kept(words, heads))
 
 
-async def backup(call: Call, file: BackupFile) -> Answer:
-    """Copy the whole database while others use it.
+async def backup(call: Call, file: BackupFile, volume: VolumeFolder = None) -> Answer:
+    """Copy the whole database while others use it, and its volume.
 
-    Example: holdfast backup nightly.db
+    Example: holdfast backup nightly.db --volume /mnt/volume
     """
-    before = await _heads(call) if call.file is None else []
-    await copying.back_up(call, file)
-    heads = before or await _heads(msgspec.structs.replace(call, url=url_of(str(file))))
-    shown = render.kept(f"Backed up to {file}: {file.stat().st_size:,} bytes.", heads)
-    return Answer(value={"file": str(file), "threads": heads}, shown=shown)
+    copying.check_new(file)
+    async with copied(volume, file) as done:
+        before = await _heads(call) if call.file is None else []
+        await copying.back_up(call, file)
+        heads = before or await _heads(msgspec.structs.replace(call, url=url_of(str(file))))
+    value: dict[str, object] = {"file": str(file), "threads": heads}
+    words = f"Backed up to {file}: {file.stat().st_size:,} bytes"
+    for index in done:
+        value |= {"files": len(index.files), "left_out": index.left_out}
+        words += (
+            f", and {render.some(len(index.files), 'file')} of the volume, {len(index.left_out):,} left out"
+        )
+    return Answer(value=value, shown=render.kept(f"{words}.", heads))
 
 
 async def restore(
     call: Call,
     file: BackupFile,
     *,
+    volume: VolumeFolder = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> Answer:
-    """Check a backup and put it where --db says.
+    """Check a backup and put it where --db says, and its volume.
 
     Example: holdfast restore nightly.db --db sqlite:///restored.db
     """
     if not file.is_file():
         raise InvalidArgument(problem=f"There is no backup at {str(file)!r}.")
+    files = restorable(file, volume, force=force)
+    if files is not None and files.damaged:
+        return _damaged(files.damaged, "The volume of the backup is damaged; nothing was put in its place.")
+    answer = await _restored(call, file, force=force)
+    if files is not None and answer.ok:
+        return await _with_files(call, answer, files)
+    if is_left(file, volume):
+        words = "The backup has a volume too, which was not restored: name --volume."
+        return msgspec.structs.replace(answer, shown=Group(answer.shown, Text(words, style="yellow")))
+    return answer
+
+
+async def _restored(call: Call, file: Path, *, force: bool) -> Answer:
+    """Put the database of a backup in its place."""
     if call.url.startswith("postgres"):
         await copying.load_dump(call, file, force=force)
         answer = await verify(call)
@@ -146,6 +171,26 @@ async def restore(
     where = render.without_password(call.url)
     words = f"Restored to {where}." if answer.ok else "Something is wrong with the backup; do not use it."
     return msgspec.structs.replace(answer, shown=Group(answer.shown, Text(words)))
+
+
+async def _with_files(call: Call, answer: Answer, files: Restorable) -> Answer:
+    """Put the files of a backup in their place, once its database is in its own."""
+    if wrong := await files.put():
+        return _damaged(wrong, "The database is restored, but the volume is not what the backup holds.")
+    ahead = files.ahead(call.scope.tenant, await _heads(call))
+    count = len(files.index.files)
+    words = [Text(f"{render.some(count, 'file')} restored to {files.root}, each with its checksum.")]
+    if ahead:
+        named = ", ".join(render.clean(session) for session in ahead[:10])
+        words.append(Text(f"Manifests that are ahead of the database: {named}.", style="yellow"))
+    assert isinstance(answer.value, dict)
+    value = {**answer.value, "files": count, "ahead": ahead}
+    return Answer(value=value, shown=Group(answer.shown, *words))
+
+
+def _damaged(files: dict[str, str], words: str) -> Answer:
+    lines = [Text(f"{render.clean(path)}: {render.clean(problem)}") for path, problem in files.items()]
+    return Answer(value={"ok": False, "damaged": files}, shown=Group(*lines, Text(words)), ok=False)
 
 
 async def _restore_file(call: Call, file: Path, *, force: bool) -> Answer:

@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from holdfast.cli.render import clean, facts, some, table, when
-from holdfast.core.erasing import COMPLETE, PREVIEW, Receipt
 from holdfast.core.holding import Hold
+from holdfast.core.receipts import COMPLETE, PREVIEW, Receipt
 from holdfast.core.retaining import Rule
 from holdfast.threads.retention import Applied
 

@@ -81,7 +81,7 @@ def said(dangers: "Sequence[Danger]") -> list[str]:
 
 def banner(told: "ServerSettings", access: str) -> str:
     """What is served, where, and how."""
-    model = told.model or "offline: it repeats what it hears; --model names a real one"
+    model = told.model or "offline: the companion answers simply; --model names a real one"
     return "\n".join(
         [
             f"Holdfast serves http://{told.host}:{told.port}/api/v1",

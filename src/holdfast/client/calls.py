@@ -13,6 +13,7 @@ from holdfast.client.sessions import (
     StatusView,
     TurnPage,
 )
+from holdfast.client.transcripts import EpisodeLeft
 from holdfast.core.encoding import JSON
 
 # The server.
@@ -26,6 +27,11 @@ def health() -> Call[operations.Health]:
 def ready() -> Call[operations.Health]:
     """Whether its store answers too."""
     return call("GET", "/ready", operations.Health)
+
+
+def agent() -> Call[operations.AgentView]:
+    """What answers there."""
+    return call("GET", "/agent", operations.AgentView)
 
 
 # Threads.
@@ -206,6 +212,11 @@ def end_session(id: str, *, feedback: bodies.Label | None = None, key: str | Non
     return call("POST", f"/sessions/{named(id)}/end", EndView, body=body, key=key)
 
 
+def episode(id: str) -> Call[EpisodeLeft]:
+    """An episode that is over, and what it left behind."""
+    return call("GET", f"/episodes/{named(id)}", EpisodeLeft)
+
+
 def session_status(id: str) -> Call[StatusView]:
     """Where a session stands, and what can be done next."""
     return call("GET", f"/sessions/{named(id)}/status", StatusView)
@@ -268,6 +279,11 @@ def memory(
 ) -> Call[findings.MemoryPage]:
     """What is known of a user."""
     return call("GET", "/memory", findings.MemoryPage, kind=kind, limit=limit, cursor=cursor, user=user)
+
+
+def catch_up(*, user: str | None = None) -> Call[findings.CatchUp]:
+    """The last session in a line, for whoever begins another."""
+    return call("GET", "/memory/catch-up", findings.CatchUp, user=user)
 
 
 def export_memory(*, user: str | None = None) -> Call[dict[str, JSON]]:

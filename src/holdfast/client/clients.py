@@ -17,6 +17,7 @@ from holdfast.client.operators import AsyncOperator, Operator
 from holdfast.client.problems import error_of
 from holdfast.client.requests import Call
 from holdfast.client.values import Told
+from holdfast.client.workbenches import AsyncWorkbench, Workbench
 from holdfast.core.errors import MissingExtra, OutcomeUnknown, StoreUnavailable
 
 try:
@@ -54,6 +55,7 @@ class AsyncClient:
         self._url = url.rstrip("/")
         self._headers = _credentials(token, headers)
         self.operator = AsyncOperator(self._send)
+        self.workbench = AsyncWorkbench(self._send)
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,6 +79,7 @@ class AsyncClient:
 
     health = awaited(calls.health)
     ready = awaited(calls.ready)
+    agent = awaited(calls.agent)
     create_thread = awaited(calls.create_thread)
     threads = awaited(calls.threads)
     thread = awaited(calls.thread)
@@ -101,6 +104,7 @@ class AsyncClient:
     turns = awaited(calls.turns)
     end_session = awaited(calls.end_session)
     session_status = awaited(calls.session_status)
+    episode = awaited(calls.episode)
     record_voice_turn = awaited(calls.record_voice_turn)
     voice_alive = awaited(calls.voice_alive)
     voice_lost = awaited(calls.voice_lost)
@@ -111,6 +115,7 @@ class AsyncClient:
     import_manifest = awaited(calls.import_manifest)
     memory = awaited(calls.memory)
     export_memory = awaited(calls.export_memory)
+    catch_up = awaited(calls.catch_up)
     correct_memory = awaited(calls.correct_memory)
     forget_memory = awaited(calls.forget_memory)
     undo_memory = awaited(calls.undo_memory)
@@ -180,6 +185,7 @@ class Client:
         self._url = url.rstrip("/")
         self._headers = _credentials(token, headers)
         self.operator = Operator(self._send)
+        self.workbench = Workbench(self._send)
 
     def __enter__(self) -> Self:
         return self
@@ -203,6 +209,7 @@ class Client:
 
     health = blocking(calls.health)
     ready = blocking(calls.ready)
+    agent = blocking(calls.agent)
     create_thread = blocking(calls.create_thread)
     threads = blocking(calls.threads)
     thread = blocking(calls.thread)
@@ -227,6 +234,7 @@ class Client:
     turns = blocking(calls.turns)
     end_session = blocking(calls.end_session)
     session_status = blocking(calls.session_status)
+    episode = blocking(calls.episode)
     record_voice_turn = blocking(calls.record_voice_turn)
     voice_alive = blocking(calls.voice_alive)
     voice_lost = blocking(calls.voice_lost)
@@ -237,6 +245,7 @@ class Client:
     import_manifest = blocking(calls.import_manifest)
     memory = blocking(calls.memory)
     export_memory = blocking(calls.export_memory)
+    catch_up = blocking(calls.catch_up)
     correct_memory = blocking(calls.correct_memory)
     forget_memory = blocking(calls.forget_memory)
     undo_memory = blocking(calls.undo_memory)

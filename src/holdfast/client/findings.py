@@ -17,6 +17,12 @@ class MemoryPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
+class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
+    """The last session in a line, for whoever begins another; nothing if it is not to be brought up."""
+
+    lines: list[str] = []
+
+
 class ForgottenView(msgspec.Struct, frozen=True, kw_only=True):
     """What was forgotten, what had changed meanwhile, and what waits for a word."""
 

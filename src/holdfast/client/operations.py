@@ -3,8 +3,8 @@
 import msgspec
 
 from holdfast.core.encoding import JSON
-from holdfast.core.erasing import Receipt
 from holdfast.core.holding import Hold
+from holdfast.core.receipts import Receipt
 from holdfast.core.retaining import Rule
 
 
@@ -33,6 +33,19 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     store: str | None = None
     problems: list[str] = []
+
+
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """What answers here: the ``companion`` or something ``other``, its model, and what people must know.
+
+    ``incognito`` says whether a turn may leave no trace here, ``voice`` whether calls can be made.
+    """
+
+    kind: str
+    model: str | None = None
+    notices: list[str] = []
+    incognito: bool = False
+    voice: bool = False
 
 
 class ErasureView(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ def call(
     method: str,
     path: str,
     answer: Any,
+    /,
     *,
     body: msgspec.Struct | bytes | None = None,
     key: str | None = None,

@@ -22,7 +22,10 @@ class ResultView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an entry says, whatever framework wrote it: text, tool calls and results."""
+    """What an entry says, whatever framework wrote it: text, tool calls and results.
+
+    ``meta`` is what an application stamped on it, like the style of a reply.
+    """
 
     role: str
     place: int
@@ -35,6 +38,7 @@ class MessageView(msgspec.Struct, frozen=True, kw_only=True):
     format: str = "holdfast"
     run: str | None = None
     visibility: str = "all"
+    meta: dict[str, JSON] = {}
 
 
 class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +64,16 @@ class EpisodeView(msgspec.Struct, frozen=True, kw_only=True):
     ended: int | None = None
     ended_by: str | None = None
     feedback: str | None = None
+
+
+class EpisodeLeft(EpisodeView, frozen=True, kw_only=True):
+    """An episode and what it left behind: how it is told in short, and what was learned and is still known."""
+
+    summary: str = ""
+    themes: list[str] = []
+    open_loops: list[str] = []
+    facts: list[dict[str, JSON]] = []
+    rules: list[dict[str, JSON]] = []
 
 
 class EpisodePage(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.companion.exercises.stage import under_way
 from holdfast.companion.memory import is_first, source_in
 from holdfast.companion.session import kept_up
 from holdfast.companion.state import Companion
@@ -44,10 +45,13 @@ async def finalize_turn(state: Companion, ctx: Context) -> Delta:
 
 
 def answer_of(state: Companion) -> Message:
-    """The reply as it stands in the history, with its style."""
-    return Message(
-        role="assistant", content=state.response_text, meta={"response_style": state.response_style}
-    )
+    """The reply as it stands in the history, with its style and, if it leads through one, the exercise."""
+    meta: dict[str, Any] = {"response_style": state.response_style}
+    found = under_way(state)
+    if found is not None and state.response_style == "guided_exercise":
+        exercise, standing = found
+        meta["exercise"] = {"name": exercise.name, "step": standing.step + 1, "steps": len(exercise.steps)}
+    return Message(role="assistant", content=state.response_text, meta=meta)
 
 
 async def _notice(state: Companion, ctx: Context) -> None:

@@ -13,13 +13,14 @@ from holdfast.companion.memory_control import memory_control
 from holdfast.companion.replies.stage import reply_with
 from holdfast.companion.state import Companion
 from holdfast.companion.triage import triage
+from holdfast.companion.values import STAGE_LABELS
 from holdfast.core.errors import HoldfastError
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
 from holdfast.runtime.events import StageStarted, TextDelta
 from holdfast.runtime.loop import Stage
 from holdfast.runtime.safety import gate
-from holdfast.runtime.stages import name_of
+from holdfast.runtime.stages import label_of, labelled, name_of
 
 
 def stages_with(
@@ -41,7 +42,10 @@ def stages_with(
         "guided_exercise": guided_exercise,
         "therapeutic": reply_with(skills or {}),
     }
-    return [listening(loading(known), crisis_gate), triage, answering(branches), finalize_turn]
+    load_memory = loading(known)
+    for stage in (load_memory, crisis_gate, triage, *branches.values(), finalize_turn):
+        labelled(stage, STAGE_LABELS.get(name_of(stage), ""))
+    return [listening(load_memory, crisis_gate), triage, answering(branches), finalize_turn]
 
 
 def listening(load_memory: Stage, crisis_gate: Stage) -> Stage:
@@ -98,7 +102,7 @@ async def _loaded(loading: "asyncio.Task[dict[str, Any]]", ctx: Context) -> dict
 def _announce(stage: Stage, ctx: Context) -> None:
     """Name a stage that runs within another, in the trace and to whoever listens."""
     ctx.turn.trace.append(name_of(stage))
-    ctx.turn.tell(StageStarted(name=name_of(stage)))
+    ctx.turn.tell(StageStarted(name=name_of(stage), label=label_of(stage)))
 
 
 async def _timed(stage: Stage, state: Companion, ctx: Context) -> dict[str, Any]:

@@ -122,6 +122,15 @@ class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
     diagnostics: dict[str, Any] = {}
 
 
+LIMITS = "This program can miss that somebody is in danger. In an emergency, call your emergency number."
+"""What people are told before they begin."""
+
+SIMPLE = (
+    "No language model is connected. A small program answers: it listens, gives back what it hears and knows "
+    "some exercises."
+)
+"""What they are told besides where no model is."""
+
 STAGE_LABELS: dict[str, str] = {
     "load_memory": "Remembering",
     "crisis_gate": "Listening closely",

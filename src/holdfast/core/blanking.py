@@ -11,11 +11,12 @@ import msgspec
 
 from holdfast.core import chain
 from holdfast.core.encoding import plain
-from holdfast.core.erasing import BEGUN, LOG, PAGE, STEP, Receipt, Step, mark
+from holdfast.core.erasing import PAGE
 from holdfast.core.errors import InvalidArgument, RecordNotFound
 from holdfast.core.holding import RECEIPTS, free
 from holdfast.core.planning import Plan, Ready, Setting, plan_commit
 from holdfast.core.reading import END_OF_LOG, reach, read_state, read_thread
+from holdfast.core.receipts import BEGUN, LOG, STEP, Receipt, Step, mark
 from holdfast.core.rows import (
     AskChangesets,
     Asking,

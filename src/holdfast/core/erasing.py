@@ -5,18 +5,34 @@ in the commit that removes it: a hash that can be found only by who knows the th
 """
 
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.core.chain import commitment
-from holdfast.core.encoding import JSON, encode, plain
-from holdfast.core.errors import InvalidArgument
+from holdfast.core.encoding import JSON, plain
 from holdfast.core.holding import HOLD, RECEIPTS, free, read_holds, refusal
 from holdfast.core.owners import memory_thread
 from holdfast.core.planning import Plan, Ready, Setting, plan_commit
 from holdfast.core.reading import END_OF_LOG
+from holdfast.core.receipts import (
+    ARTIFACT,
+    BEGUN,
+    CRISIS,
+    DONE,
+    LOG,
+    RULE,
+    STEP,
+    Kept,
+    Receipt,
+    Sought,
+    Step,
+    Subject,
+    Tombstone,
+    added,
+    mark,
+    sealed,
+)
 from holdfast.core.rows import (
     Asking,
     AskItems,
@@ -38,78 +54,10 @@ from holdfast.core.rows import (
 from holdfast.core.stored import prepare
 from holdfast.core.values import Anywhere, Changeset, Item, Job, Limits, Record
 
-LOG: Final = "receipts"
-BEGUN, STEP, DONE = "begun", "step", "done"
-UNFINISHED, PENDING, COMPLETE, PREVIEW = "unfinished", "pending", "complete", "preview"
-CRISIS: Final = "crisis"
-"""The kind of records that are kept until their own date, unless they are asked for by name."""
-RULE: Final = "retention rule"
 VECTOR: Final = "memory.vector"
 BATCH, RECORDS, PAGE, EVERY = 16, 500, 256, 1 << 40
 MANY, THIN = 5000, 1000
 """A thread of so many items is emptied first, so many at a time: nobody has to wait for one long commit."""
-
-
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose traces go: those of an owner, or of some threads and all that was forked from them."""
-
-    what: str
-    name: str
-    owner: str | None = None
-    threads: tuple[str, ...] = ()
-    with_crisis_log: bool = False
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """The kinds of records that stay."""
-        return (HOLD, RULE) if self.with_crisis_log else (HOLD, RULE, CRISIS)
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """Records that were left: of which kind, how many, and until when."""
-
-    kind: str
-    count: int
-    until: int | None = None
-
-
-class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was erased, and how thoroughly. ``subject`` is a salted hash, ``hash`` is over all of this."""
-
-    id: str
-    time: int
-    what: str
-    subject: str
-    salt: str
-    status: str = UNFINISHED
-    counts: dict[str, int] = {}
-    kept: tuple[Kept, ...] = ()
-    waiting: tuple[str, ...] = ()
-    beyond: tuple[str, ...] = ()
-    ended: int | None = None
-    hash: str = ""
-
-    def is_of(self, subject: Subject) -> bool:
-        """Whether it is about this subject."""
-        return self.what == subject.what and self.subject == mark(self.salt, subject.what, subject.name)
-
-
-class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread that was erased: a salted hash of its id, and the head it had then.
-
-    If somebody was writing to it at that moment, it may have gone a few versions further.
-    """
-
-    mark: str
-    version: int
-    hash: str
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one commit of an erasure removed."""
-
-    counts: dict[str, int] = {}
-    threads: tuple[Tombstone, ...] = ()
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,24 +90,6 @@ def joined(batches: Iterable[Batch]) -> Batch:
         records=tuple({(r.kind, r.id): r for batch in every for r in batch.records}.values()),
         jobs=tuple({job.id: job for batch in every for job in batch.jobs}.values()),
     )
-
-
-def mark(salt: str, *names: str) -> str:
-    """What a name is known by in a receipt: nobody can read it back, who knows the name can find it."""
-    return sha256(bytes.fromhex(salt) + encode(list(names))).hexdigest()
-
-
-def added(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
-    """Two counts together."""
-    return {
-        name: one.get(name, 0) + other.get(name, 0) for name in [*one, *(n for n in other if n not in one)]
-    }
-
-
-def sealed(receipt: Receipt) -> Receipt:
-    """A receipt with the hash over its content."""
-    bare = msgspec.structs.replace(receipt, hash="")
-    return msgspec.structs.replace(bare, hash=sha256(encode(plain(bare))).hexdigest())
 
 
 # What belongs to a subject.
@@ -269,6 +199,19 @@ def read_rest(subject: Subject, most: int = RECORDS) -> Asking[Batch]:
     return Batch(records=tuple(records), jobs=tuple(job for job in jobs if job.owner == subject.owner)[:most])
 
 
+def read_sought(subject: Subject, ids: Sequence[str]) -> Asking[Sought]:
+    """What can stand in files, of a subject and of some threads of it."""
+    threads = tuple(dict.fromkeys((*subject.threads, *ids)))
+    names = [name for id in threads for name in (id, f"thread:{id}")]
+    about = (yield from ask(AskRecordsAbout(tuple(names)))) if names else []
+    files = [(r.owner, r.body.get("path")) for r in about if r.kind == ARTIFACT and isinstance(r.body, dict)]
+    return Sought(
+        owner=subject.owner if subject.what == "owner" else None,
+        threads=threads,
+        files=tuple((owner, path) for owner, path in files if isinstance(path, str)),
+    )
+
+
 def read_kept(subject: Subject, ids: Iterable[str]) -> Asking[tuple[Kept, ...]]:
     """Rows of the crisis log that stay, and until when."""
     if CRISIS not in subject.kept:
@@ -351,6 +294,14 @@ def read_large(id: str) -> Asking[tuple[str, ...]]:
     return tuple(logs) if sum(size.end for size in logs.values()) > MANY else ()
 
 
+def plan_files(
+    receipt: Receipt, number: int, counts: dict[str, int], limits: Limits, setting: Setting
+) -> Asking[Plan]:
+    """The line that counts files which were put aside under a number, before they are removed."""
+    step = plain(Step(counts=counts, files=number))
+    return (yield from plan_commit([note(receipt.id, STEP, step, limits)], setting))
+
+
 def plan_rest(subject: Subject, receipt: Receipt, limits: Limits, setting: Setting) -> Asking[Plan]:
     """The end of some records and jobs beside threads, and the line that says so."""
     batch = yield from read_rest(subject)
@@ -384,45 +335,3 @@ def plan_done(receipt: Receipt, limits: Limits, setting: Setting) -> Asking[Plan
     """The last line of a receipt, or another last line once more is done."""
     body = plain(sealed(msgspec.structs.replace(receipt, ended=setting.now)))
     return (yield from plan_commit([note(receipt.id, DONE, body, limits)], setting))
-
-
-# Receipts.
-
-
-def receipts_of(items: Iterable[Item]) -> list[Receipt]:
-    """The receipts behind the lines of their thread, the oldest first."""
-    found: dict[str, Receipt] = {}
-    for item in items:
-        match item.kind:
-            case kind if kind in (BEGUN, DONE):
-                receipt = msgspec.convert(item.body, Receipt)
-                found[receipt.id] = receipt
-            case kind if kind == STEP and item.id in found:
-                before = found[item.id]
-                counts = added(before.counts, msgspec.convert(item.body, Step).counts)
-                found[item.id] = msgspec.structs.replace(before, counts=counts)
-    return list(found.values())
-
-
-def tombstones_of(items: Iterable[Item]) -> dict[str, list[Tombstone]]:
-    """The threads that were erased, by receipt."""
-    found: dict[str, list[Tombstone]] = {}
-    for item in items:
-        if item.kind == STEP and item.id is not None:
-            found.setdefault(item.id, []).extend(msgspec.convert(item.body, Step).threads)
-    return found
-
-
-def subject_of(owner: str | None, thread: str | None, *, with_crisis_log: bool) -> Subject:
-    """What a caller asks to erase.
-
-    Raises:
-        InvalidArgument: It is not one owner or one thread.
-    """
-    if owner is not None and thread is None:
-        return Subject(what="owner", name=owner, owner=owner, with_crisis_log=with_crisis_log)
-    if thread is not None and thread != RECEIPTS:
-        return Subject(
-            what="thread", name=thread, owner=owner, threads=(thread,), with_crisis_log=with_crisis_log
-        )
-    raise InvalidArgument(problem="Say whose traces to erase: those of an owner, or of a thread.")

@@ -12,11 +12,24 @@ HoldfastError
 │   ├── ArchiveInvalid        an archive that cannot be read
 │   ├── SchemaInvalid         a state class that makes no sense
 │   ├── StateInvalid          a stage's delta that does not fit the schema
-│   └── ModeRefused           a mode that a thread cannot have here
+│   ├── VolumePathRefused     a name on a volume that cannot be used, or what stands there
+│   ├── VolumeFull            no room left in a user's part of a volume
+│   ├── ModeRefused           a mode that a thread cannot have here
+│   ├── BlockFull             a block of core memory over its limit
+│   └── DocumentUnreadable
+│       ├── DocumentUnsupported   a kind of file that has no text for us
+│       ├── DocumentBroken        a file that is not what it says it is
+│       ├── DocumentEncrypted     a file that needs a password
+│       ├── DocumentEmpty         a file with nothing in it
+│       ├── DocumentWithoutText   pages that are only pictures
+│       ├── DocumentTooLarge      more bytes, pages or text than is read
+│       └── DocumentTooSlow       a file that takes too long to read
 ├── NotThere
 │   ├── ThreadNotFound
 │   ├── VersionNotFound
-│   └── RecordNotFound
+│   ├── VolumeFileNotFound
+│   ├── RecordNotFound
+│   └── BlockNotFound         no such block of core memory
 ├── Conflict
 │   ├── VersionConflict       the thread is not where ``expect`` says
 │   ├── ThreadExists
@@ -31,7 +44,9 @@ HoldfastError
 │   ├── RewindRefused         what should be taken back is not whole at the end
 │   ├── StageGone             a run stopped at a stage that this runtime does not have
 │   ├── RequestPending        the first request with a key is still at work
-│   └── LegalHold             what should go is held by law
+│   ├── VolumeFileChanged     the file is not what ``expect`` says
+│   ├── LegalHold             what should go is held by law
+│   └── ManifestConflict      a manifest on a volume and the database disagree
 ├── StoreFailed
 │   ├── StoreUnavailable      no connection; nothing was sent
 │   ├── OutcomeUnknown        the connection broke while a commit was under way
@@ -43,18 +58,24 @@ HoldfastError
 │   ├── NewerFormat           written by a newer release
 │   ├── NewerSchema           a state written by a newer schema
 │   ├── NotMigrated           the schema is missing or old, and we may not change it
-│   └── StoreClosed
+│   ├── StoreClosed
+│   ├── ManifestUnreadable    a manifest on a volume that is none
+│   └── ManifestWriteFailed   a manifest that is not on its volume
 ├── RunFailed
 │   ├── ModelFailed           the model did not answer
 │   ├── DeadlineExceeded      a call or a turn took too long
 │   ├── ToolConflict          parallel tools wrote what does not commute
-│   └── GuardrailTripped      a guardrail refused input or output
+│   ├── GuardrailTripped      a guardrail refused input or output
+│   ├── InterpreterFailed     an interpreter did not come up, or its provider refused
+│   └── InterpreterGone       the interpreter is not there any more, with its variables
 ├── AccessRefused
 │   ├── Unauthenticated       no credentials, or none that hold
 │   ├── Forbidden             known, but not allowed to do this
 │   └── IssuerUnavailable     the issuer's keys could not be had
 ├── UnsafeSettings            a server that must not start as it is set up
 ├── RateLimited               more at once than the server allows
+│   └── ServerFull            all that one process serves at once is in use
+├── ArtifactDamaged           the file of an artifact is gone, or altered
 ├── MissingExtra              an optional dependency is not installed
 └── UnknownUrl                a URL no store answers to
 """
@@ -210,6 +231,29 @@ class StateInvalid(InvalidInput):
 
 
 @dataclass(eq=False)
+class VolumePathRefused(InvalidInput):
+    """A path on a volume cannot be used, or what stands there is no plain file. Nothing was touched."""
+
+    path: str
+    problem: str
+    code: ClassVar[str] = "volume_path_refused"
+    sentence: ClassVar[str] = "The volume's path {path!r} is refused: {problem}."
+
+
+@dataclass(eq=False)
+class VolumeFull(InvalidInput):
+    """A user's part of the volume has no room for a file. Delete some, or raise its capacity."""
+
+    path: str
+    size: int
+    left: int
+    code: ClassVar[str] = "volume_full"
+    sentence: ClassVar[str] = (
+        "{path!r} has {size} bytes, and the volume has room for {left}. Delete files, or raise the capacity."
+    )
+
+
+@dataclass(eq=False)
 class ModeRefused(InvalidInput):
     """A mode cannot be had here: a request may step down to incognito, never up, and never out of it."""
 
@@ -218,6 +262,109 @@ class ModeRefused(InvalidInput):
     problem: str
     code: ClassVar[str] = "mode_refused"
     sentence: ClassVar[str] = "Mode {asked!r} cannot be had where {offered!r} is offered: {problem}."
+
+
+@dataclass(eq=False)
+class BlockFull(InvalidInput):
+    """A block of core memory would be over its limit. Shorten what is in it first."""
+
+    block: str
+    size: int
+    limit: int
+    code: ClassVar[str] = "block_full"
+    sentence: ClassVar[str] = (
+        "Block {block!r} would have {size} characters; at most {limit} fit. Nothing was changed; "
+        "replace or shorten what is in it first."
+    )
+
+
+@dataclass(eq=False)
+class DocumentUnreadable(InvalidInput):
+    """A document has no text that could be read. It was not loaded."""
+
+    code: ClassVar[str] = "document_unreadable"
+
+
+@dataclass(eq=False)
+class DocumentUnsupported(DocumentUnreadable):
+    """A file is of a kind that is not read. Give it as PDF, HTML, Markdown or plain text."""
+
+    document: str
+    type: str
+    code: ClassVar[str] = "document_unsupported"
+    sentence: ClassVar[str] = (
+        "Document {document!r} is of type {type}, which is not read. "
+        "Give it as PDF, HTML, Markdown or plain text."
+    )
+
+
+@dataclass(eq=False)
+class DocumentBroken(DocumentUnreadable):
+    """A file is damaged, or is not what it says it is. Get it again from where it comes."""
+
+    document: str
+    problem: str
+    code: ClassVar[str] = "document_broken"
+    sentence: ClassVar[str] = (
+        "Document {document!r} cannot be read: {problem}. Get it again from where it comes."
+    )
+
+
+@dataclass(eq=False)
+class DocumentEncrypted(DocumentUnreadable):
+    """A file needs a password. Save it without one, and load that."""
+
+    document: str
+    code: ClassVar[str] = "document_encrypted"
+    sentence: ClassVar[str] = "Document {document!r} needs a password. Save it without one, and load that."
+
+
+@dataclass(eq=False)
+class DocumentEmpty(DocumentUnreadable):
+    """A file has nothing in it."""
+
+    document: str
+    code: ClassVar[str] = "document_empty"
+    sentence: ClassVar[str] = "Document {document!r} has nothing in it."
+
+
+@dataclass(eq=False)
+class DocumentWithoutText(DocumentUnreadable):
+    """The pages of a file are only pictures. Have their text recognised first."""
+
+    document: str
+    pages: int
+    code: ClassVar[str] = "document_without_text"
+    sentence: ClassVar[str] = (
+        "Document {document!r} has {pages} pages and no text: they may be pictures. "
+        "Have their text recognised first, and load that."
+    )
+
+
+@dataclass(eq=False)
+class DocumentTooLarge(DocumentUnreadable):
+    """A file has more in it than is read. Split it, or raise the limit."""
+
+    document: str
+    what: str
+    size: int
+    limit: int
+    code: ClassVar[str] = "document_too_large"
+    sentence: ClassVar[str] = (
+        "Document {document!r} has {size} {what}; at most {limit} are read. Split it, or raise the limit."
+    )
+
+
+@dataclass(eq=False)
+class DocumentTooSlow(DocumentUnreadable):
+    """A file takes too long to read, or too much memory. Print it anew, or raise the limit."""
+
+    document: str
+    seconds: float
+    code: ClassVar[str] = "document_too_slow"
+    sentence: ClassVar[str] = (
+        "Document {document!r} could not be read within {seconds} s. Print it anew, or raise the limit."
+    )
 
 
 @dataclass(eq=False)
@@ -248,6 +395,15 @@ class VersionNotFound(NotThere):
 
 
 @dataclass(eq=False)
+class VolumeFileNotFound(NotThere):
+    """There is no such file on the volume, or not in this user's part of it."""
+
+    path: str
+    code: ClassVar[str] = "volume_file_not_found"
+    sentence: ClassVar[str] = "The volume has no file {path!r}."
+
+
+@dataclass(eq=False)
 class RecordNotFound(NotThere):
     """There is no such record here."""
 
@@ -255,6 +411,16 @@ class RecordNotFound(NotThere):
     id: str
     code: ClassVar[str] = "record_not_found"
     sentence: ClassVar[str] = "There is no {kind} {id!r} here."
+
+
+@dataclass(eq=False)
+class BlockNotFound(NotThere):
+    """Core memory has no such block. Use one of those that it has."""
+
+    block: str
+    known: list[str]
+    code: ClassVar[str] = "block_not_found"
+    sentence: ClassVar[str] = "Core memory has no block {block!r}. It has: {known}."
 
 
 @dataclass(eq=False)
@@ -430,6 +596,19 @@ class RequestPending(Conflict):
 
 
 @dataclass(eq=False)
+class VolumeFileChanged(Conflict):
+    """The file is not what was expected (None: it is absent). Read it and decide again."""
+
+    path: str
+    expected: str | None
+    actual: str | None
+    code: ClassVar[str] = "volume_file_changed"
+    sentence: ClassVar[str] = (
+        "{path!r} on the volume has checksum {actual}, not {expected}. Read it and decide again."
+    )
+
+
+@dataclass(eq=False)
 class LegalHold(Conflict):
     """What should be erased or deleted is on legal hold. Nothing was removed; release the hold first."""
 
@@ -439,6 +618,25 @@ class LegalHold(Conflict):
     code: ClassVar[str] = "legal_hold"
     sentence: ClassVar[str] = (
         "The {what} {name!r} is on legal hold: {reason}. Nothing was removed. Release the hold first."
+    )
+
+
+@dataclass(eq=False)
+class ManifestConflict(Conflict):
+    """The manifest on the volume and the database tell different stories. Neither was changed.
+
+    ``found`` is the version that the manifest stands for, ``head`` the one that the database is at; None if
+    there is none. Say which of the two holds: take the manifest, or take the database.
+    """
+
+    session: str
+    found: int | None
+    head: int | None
+    problem: str
+    code: ClassVar[str] = "manifest_conflict"
+    sentence: ClassVar[str] = (
+        "The manifest of session {session!r} and the database disagree: {problem}. Nothing was overwritten. "
+        "Restore the one that is behind, or say which one holds: take 'manifest' or take 'database'."
     )
 
 
@@ -575,6 +773,33 @@ class StoreClosed(StoreFailed):
 
 
 @dataclass(eq=False)
+class ManifestUnreadable(StoreFailed):
+    """The manifest on the volume cannot be read. It is kept, and never taken for an empty one."""
+
+    session: str
+    kept: str
+    problem: str
+    code: ClassVar[str] = "manifest_unreadable"
+    sentence: ClassVar[str] = (
+        "The manifest of session {session!r} cannot be read: {problem} It is kept as {kept!r}. "
+        "Open the session again to have it written anew from the database."
+    )
+
+
+@dataclass(eq=False)
+class ManifestWriteFailed(StoreFailed):
+    """The manifest could not be written. The turn is in the database; the next checkpoint tries again."""
+
+    session: str
+    problem: str
+    code: ClassVar[str] = "manifest_write_failed"
+    sentence: ClassVar[str] = (
+        "The manifest of session {session!r} was not written: {problem}. What was said is in the database; "
+        "see to the volume, and the next checkpoint writes it."
+    )
+
+
+@dataclass(eq=False)
 class RunFailed(HoldfastError):
     """A run could not go on. What it had committed stays; the thread takes the next turn."""
 
@@ -626,6 +851,29 @@ class GuardrailTripped(RunFailed):
     problem: str
     code: ClassVar[str] = "guardrail_tripped"
     sentence: ClassVar[str] = "Guardrail {guardrail!r} refused the turn: {problem}."
+
+
+@dataclass(eq=False)
+class InterpreterFailed(RunFailed):
+    """An interpreter did not come up, or its provider refused. ``retry`` says whether trying again may help."""
+
+    where: str
+    problem: str
+    retry: bool = False
+    code: ClassVar[str] = "interpreter_failed"
+    sentence: ClassVar[str] = "The interpreter ({where}) failed: {problem}."
+
+
+@dataclass(eq=False)
+class InterpreterGone(RunFailed):
+    """The interpreter is not there any more, and its variables with it. Make a new one."""
+
+    interpreter: str
+    problem: str
+    code: ClassVar[str] = "interpreter_gone"
+    sentence: ClassVar[str] = (
+        "Interpreter {interpreter!r} is gone: {problem}. Its variables are lost; make a new one."
+    )
 
 
 @dataclass(eq=False)
@@ -685,6 +933,28 @@ class RateLimited(HoldfastError):
     code: ClassVar[str] = "rate_limited"
     sentence: ClassVar[str] = (
         "Too many {what}: at most {limit} are allowed. Nothing was changed; try again in {retry_after_ms} ms."
+    )
+
+
+@dataclass(eq=False)
+class ServerFull(RateLimited):
+    """All that one process of the server serves at once is in use. Try again, or ask another process."""
+
+    code: ClassVar[str] = "server_full"
+    sentence: ClassVar[str] = (
+        "This server is full: it has {limit} {what}. Nothing was changed; try again in {retry_after_ms} ms."
+    )
+
+
+@dataclass(eq=False)
+class ArtifactDamaged(HoldfastError):
+    """The file of an artifact is gone, or not what was saved. Restore it from a backup of the volume."""
+
+    artifact: str
+    problem: str
+    code: ClassVar[str] = "artifact_damaged"
+    sentence: ClassVar[str] = (
+        "Artifact {artifact!r} is damaged: {problem}. Restore it from a backup of the volume."
     )
 
 

@@ -442,7 +442,7 @@ def titled(row: ThreadRow, state: Document) -> ThreadRow:
 
 def _record(write: Put | Drop | Require, setting: Setting, plan: Plan) -> Asking[None]:
     kind, id = (write.record.kind, write.record.id) if isinstance(write, Put) else (write.kind, write.id)
-    if kind == HOLD and setting.scope.user is not None:
+    if kind == HOLD and setting.scope.user is not None and not isinstance(write, Require):
         raise Forbidden(problem="A legal hold is made and released by operators, not by a user.")
     before = yield from _revision(kind, id, write.expect, setting)
     if isinstance(write, Put):

@@ -1,11 +1,12 @@
 """What a store implements. It answers questions, applies effects and reports; it decides nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from holdfast.core.planning import Plan, Setting
+from holdfast.core.receipts import Sought
 from holdfast.core.rows import Asking
 from holdfast.core.values import Job, Limits, Scope
 
@@ -75,4 +76,46 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Give back what this store opened. Calls under way end first."""
+        ...
+
+
+class OwnedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that belongs to an owner, and where it stands in their part of a volume."""
+
+    path: str
+    content: bytes
+
+
+class Files(Protocol):
+    """Files that are kept beside a database, by tenant, owner and thread.
+
+    What is erased is first put aside under a receipt and a number, then counted in the receipt, and then
+    removed. So it is counted once, however often that is broken off.
+    """
+
+    beyond: tuple[str, ...]
+    """Places with copies that cannot be reached."""
+
+    async def found(self, tenant: str, sought: Sought) -> dict[str, int]:
+        """How many files and bytes there are of what is sought, by kind."""
+        ...
+
+    async def put_aside(self, tenant: str, sought: Sought, receipt: str, number: int) -> dict[str, int]:
+        """Put them aside; how many files and bytes stand under this number now, by kind."""
+        ...
+
+    async def remove(self, tenant: str, receipt: str, number: int) -> None:
+        """Remove what was put aside under a number, or under one before it."""
+        ...
+
+    async def forget(self, tenant: str, thread: str) -> None:
+        """Remove what is kept of a thread that was deleted."""
+        ...
+
+    def of_owner(self, tenant: str, owner: str) -> AsyncIterator[OwnedFile]:
+        """Every file of an owner."""
+        ...
+
+    async def keep(self, tenant: str, owner: str, file: OwnedFile, *, replace: bool) -> bool:
+        """Keep a file for an owner; False if there is another one already that must not be replaced."""
         ...

@@ -5,9 +5,10 @@ from typing import Final
 import msgspec
 
 from holdfast.core.encoding import check_id, plain
-from holdfast.core.erasing import PAGE, RULE
+from holdfast.core.erasing import PAGE
 from holdfast.core.errors import InvalidArgument
 from holdfast.core.holding import read_holds
+from holdfast.core.receipts import RULE
 from holdfast.core.rows import Asking, AskThreads, ThreadRow, ask
 from holdfast.core.values import RESERVED, Record
 

@@ -15,6 +15,7 @@ from holdfast.runtime.folding import folded, found_at
 from holdfast.runtime.logs import Log
 from holdfast.runtime.runs import DONE
 from holdfast.runtime.schema import Field, Fold, Lifecycle, Lifetime, Schema, State
+from holdfast.runtime.steps import Step
 
 Delta: TypeAlias = Mapping[str, Any]
 """What a stage wants changed: a value for each field it names."""
@@ -43,12 +44,16 @@ class ReadLog(Protocol):
 
 
 class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
-    """What changed since the last commit. The last ``saves`` patches only serve a run that is resumed."""
+    """What changed since the last commit. The last ``saves`` patches only serve a run that is resumed.
+
+    ``steps`` go along with whatever changed; they are no change by themselves.
+    """
 
     items: tuple[Item, ...] = ()
     patches: tuple[Op, ...] = ()
     actions: tuple[JSON, ...] = ()
     saves: int = 0
+    steps: tuple[Step, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.items or self.patches or self.actions)
@@ -59,6 +64,7 @@ class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
             items=self.items[len(held.items) :],
             patches=self.patches[len(held.patches) :],
             actions=self.actions[len(held.actions) :],
+            steps=self.steps[len(held.steps) :],
         )
 
 
@@ -76,6 +82,7 @@ class Draft:
         self.schema = schema
         self.state = state
         self.held: tuple[str, RunDelta] | None = None
+        self.steps: list[Step] = []
         self._sizes = dict(sizes)
         self._inputs = dict(inputs)
         self._read_log = read_log
@@ -229,6 +236,7 @@ class Draft:
             patches=(*self._patches, *saves),
             actions=tuple(self._actions),
             saves=len(saves),
+            steps=tuple(self.steps),
         )
 
     def hold(self, reason: str) -> None:
@@ -248,6 +256,7 @@ class Draft:
         del self._patches[: len(delta.patches) - delta.saves]
         del self._saves[: delta.saves]
         del self._actions[: len(delta.actions)]
+        del self.steps[: len(delta.steps)]
 
     def drop_delta(self) -> None:
         """Give up what was not committed; the stored state is not looked at again."""

@@ -33,7 +33,14 @@ async def drive(
     Raises:
         HoldfastError: The turn failed; its end says so, unless the store could not be told.
     """
-    turn = Turn(started.draft, started.journal, settings.patience, emit)
+    turn = Turn(
+        started.draft,
+        started.journal,
+        settings.patience,
+        emit,
+        clock=settings.clock,
+        prices=settings.prices,
+    )
     turn.begun |= begun or set()
     if started.change is not None:
         for event in events_of(started.change):

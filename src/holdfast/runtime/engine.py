@@ -33,6 +33,7 @@ from holdfast.runtime.schema import Conversation, Schema, Shape
 from holdfast.runtime.settings import RunIds, Settings, now_ms
 from holdfast.runtime.starting import Asked, Busy, reader
 from holdfast.runtime.statuses import SessionStatus, session_status
+from holdfast.runtime.steps import Prices
 from holdfast.runtime.suspension import Decision
 from holdfast.runtime.sweeping import Sweeper, end_all
 from holdfast.runtime.tools import Tool
@@ -85,6 +86,7 @@ class Runtime(Generic[Shape, Output]):
         schema_version: int = 1,
         upgrades: Mapping[int, Upgrade] | None = None,
         patience: Patience | None = None,
+        prices: Prices | None = None,
         lease_seconds: float = 15.0,
         sweep_seconds: float = 30.0,
         idle_seconds: float = 20 * 60.0,
@@ -113,6 +115,7 @@ class Runtime(Generic[Shape, Output]):
             output=output,
             upgrades=upgrades or {},
             patience=patience or Patience(),
+            prices=prices or {},
             lease_seconds=lease_seconds,
             idle_seconds=idle_seconds,
             ends_at_once=ends_at_once,

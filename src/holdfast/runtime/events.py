@@ -64,9 +64,10 @@ class RunFinished(_Event, frozen=True, tag="run_finished"):
 
 
 class StageStarted(_Event, frozen=True, tag="stage"):
-    """Live: a stage begins."""
+    """Live: a stage begins. The label is what people read meanwhile, if there is anything to read."""
 
     name: str
+    label: str = ""
 
 
 class TextDelta(_Event, frozen=True, tag="text"):

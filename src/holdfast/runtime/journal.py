@@ -18,6 +18,7 @@ from holdfast.runtime.episodes import Episode, episode_of, rehomed, saved
 from holdfast.runtime.events import RUN_FINISHED
 from holdfast.runtime.recent import Rest
 from holdfast.runtime.runs import DONE, KIND, RUNNING, Ending, Run, meta_of, record_of, run_of, status_after
+from holdfast.runtime.steps import noted
 from holdfast.stores.clock import now_ms
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
@@ -331,5 +332,5 @@ def _changeset(
         reason=reason,
         run_id=run.id,
         parent_run_id=run.parent,
-        run_meta=meta_of(run, ending) if reason == RUN_FINISHED else None,
+        run_meta=noted(meta_of(run, ending) if reason == RUN_FINISHED else None, delta.steps),
     )

@@ -3,8 +3,9 @@
 from collections.abc import AsyncIterator
 
 from holdfast.core.encoding import check_id
-from holdfast.core.erasing import RULE, VECTOR
+from holdfast.core.erasing import VECTOR
 from holdfast.core.holding import HOLD
+from holdfast.core.receipts import RULE
 from holdfast.core.values import Scope
 from holdfast.runtime import queueing
 from holdfast.runtime.crises import CRISIS

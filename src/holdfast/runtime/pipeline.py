@@ -17,7 +17,7 @@ from holdfast.runtime.loop import ENDS, Stage
 from holdfast.runtime.outputs import shown
 from holdfast.runtime.runs import CANCELLED, ERROR, NATURAL, SUSPENDED, Ending
 from holdfast.runtime.settings import Settings
-from holdfast.runtime.stages import name_of, remaining
+from holdfast.runtime.stages import label_of, name_of, remaining
 from holdfast.runtime.suspension import Suspended, Waiting
 from holdfast.runtime.turn import Turn
 
@@ -36,8 +36,9 @@ async def worked(turn: Turn, settings: Settings) -> Worked:
 async def _ended(turn: Turn, settings: Settings) -> Worked:
     try:
         await run_stages(settings.stages, context_of(turn, settings))
-        if settings.output is not None:
-            shown(turn, settings.output)  # what does not fit ends the run, before its end is on disk
+        with turn.step("output", "reply" if settings.output is None else settings.output.__name__):
+            if settings.output is not None:
+                shown(turn, settings.output)  # what does not fit ends the run, before its end is on disk
     except Suspended as suspended:
         return Ending(termination=SUSPENDED), suspended.waiting, None
     except asyncio.CancelledError as error:
@@ -99,7 +100,7 @@ async def run_stages(stages: Sequence[Stage], ctx: Context) -> None:
 async def _run(stage: Stage, ctx: Context, following: Stage | None) -> None:
     turn, name = ctx.turn, name_of(stage)
     turn.trace.append(name)
-    turn.tell(StageStarted(name=name))
+    turn.tell(StageStarted(name=name, label=label_of(stage)))
     turn.ends_now = following is None and getattr(stage, ENDS, False)
     asked, began = turn.asked, time.perf_counter()
     delta: Any = await stage(turn.draft.view(), ctx)

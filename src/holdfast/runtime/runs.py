@@ -24,7 +24,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who runs what on which thread, how it ended, and what it cost.
 
     ``until`` is when its lease ends unless ``holder`` renews it; ``epoch`` counts who has held it.
-    ``output`` is kept only for a turn that may be repeated by its key.
+    ``output`` is kept only for a turn that may be repeated by its key. ``first`` is the version of its first
+    changeset.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output: JSON = None
     cancel: bool = False
     in_doubt: tuple[str, ...] = ()
+    first: int = 0
     revision: int = 0
 
 

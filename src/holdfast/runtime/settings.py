@@ -21,6 +21,7 @@ from holdfast.runtime.models import Model
 from holdfast.runtime.outputs import check_output
 from holdfast.runtime.schema import Schema
 from holdfast.runtime.stages import check_stages
+from holdfast.runtime.steps import Prices
 from holdfast.runtime.upgrades import Upgrade, check_upgrades
 from holdfast.stores.chance import Chance
 
@@ -54,6 +55,7 @@ class Settings:
     output: type[Any] | None = None
     upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
     patience: Patience = field(default_factory=Patience)
+    prices: Prices = field(default_factory=dict)
     lease_seconds: float = 15.0
     idle_seconds: float = 20 * 60.0
     ends_at_once: int = 4

@@ -1,15 +1,30 @@
 """Stages by their names: no two share one, and a run that stopped goes on at the one it stopped at."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import SchemaInvalid, StageGone
 from holdfast.runtime.loop import Stage
 
+LABEL = "label"
+S = TypeVar("S", bound=Stage)
+
 
 def name_of(stage: Stage) -> str:
     """What a stage is called."""
     return getattr(stage, "__name__", type(stage).__name__)
+
+
+def labelled(stage: S, label: str) -> S:
+    """Say what people read while a stage is at work."""
+    setattr(stage, LABEL, label)
+    return stage
+
+
+def label_of(stage: Stage) -> str:
+    """What people read while a stage is at work; nothing if nobody has said it."""
+    return getattr(stage, LABEL, "")
 
 
 def check_stages(stages: Sequence[Stage]) -> None:

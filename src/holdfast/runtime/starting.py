@@ -275,6 +275,7 @@ async def _unknown(thread: Thread, head: Head | None, items: Sequence[Item]) -> 
 
 def _run(asked: Asked, settings: Settings, head: Head | None) -> Run:
     now = settings.clock()
+    version = 1 if head is None else head.version + 1
     run = Run(
         id=settings.new_id() if asked.key is None else key_id(asked.thread, asked.key),
         thread=asked.thread,
@@ -285,10 +286,10 @@ def _run(asked: Asked, settings: Settings, head: Head | None) -> Run:
         holder=this_process(),
         until=now + int(settings.lease_seconds * 1000),
         key=asked.key and asked.print(),
+        first=version,
     )
     if asked.spoken is None:
         return run
-    version = 1 if head is None else head.version + 1
     done = Done(thread=run.thread, run=run.id, version=version, text=asked.spoken.reply)
     over = ended(run, Ending(termination=NATURAL), now)
     return msgspec.structs.replace(over, output=plain(done) if asked.key is not None else None)

@@ -25,6 +25,7 @@ from holdfast.runtime.runs import Run
 from holdfast.runtime.safety import answered
 from holdfast.runtime.schema import Conversation, State
 from holdfast.runtime.settings import Settings
+from holdfast.runtime.steps import Prices
 from holdfast.runtime.tools import Tool
 from holdfast.runtime.turn import Turn
 from holdfast.runtime.upgrades import replaced
@@ -47,6 +48,7 @@ async def run_agent(
     memory_store: MemoryStore | None = None,
     crisis_log_backend: CrisisLog | None = None,
     patience: Patience | None = None,
+    prices: Prices | None = None,
     told: Callable[[Event], None] = lambda event: None,
 ) -> Done[Output]:
     """Run one turn on what is given, and keep nothing. What came before comes in as history and state.
@@ -63,6 +65,7 @@ async def run_agent(
         response_model=response_model,
         output=output,
         patience=patience or Patience(),
+        prices=prices or {},
         memory_mode=MemoryMode.INCOGNITO,
         memory_store=memory_store or passing,
         crisis_log_backend=crisis_log_backend or passing,
@@ -101,7 +104,7 @@ def _turn(
     journal = Nowhere(Run(id=f"run-{secrets.token_hex(8)}", thread="", started=0), {HISTORY: before})
     sizes = {HISTORY: LogSize(len(before), len(before))}
     draft = Draft(settings.schema, replaced(state, {}, settings.schema), sizes, inputs, journal.read)
-    turn = Turn(draft, journal, settings.patience, told)
+    turn = Turn(draft, journal, settings.patience, told, prices=settings.prices)
     turn.add(user_item(settings.schema, inputs))
     return turn, journal
 

@@ -188,20 +188,26 @@ async def _called(
 ) -> Answer | Question:
     """Call a tool; whatever it raises is its answer to the model."""
     deadline = asyncio.timeout(turn.patience.tool)
-    try:
-        async with deadline:
-            outcome = await tool.call(given, _context(turn, call, kept))
-    except Suspend as asked:
-        change = _change(turn, call, asked.delta)
-        question = asked.question
-        return Question(call=call, why=INPUT, question=question, kept=kept, key=kept.key, change=change)
-    except Exception as error:  # noqa: BLE001  # a tool is not ours; the model is told, and nothing is hidden
-        problem = f"{type(error).__name__}: {error}"
-        if deadline.expired():
-            unknown = "" if tool.effect is Effect.NONE else " Whether it had its effect is not known."
-            problem = f"It took longer than {turn.patience.tool} s.{unknown}"
-        return Answer(call=call, output={"error": problem})
+    with turn.step(tool.kind, tool.name) as step:
+        try:
+            async with deadline:
+                outcome = await tool.call(given, _context(turn, call, kept))
+        except Suspend as asked:
+            change = _change(turn, call, asked.delta)
+            question = asked.question
+            return Question(call=call, why=INPUT, question=question, kept=kept, key=kept.key, change=change)
+        except Exception as error:  # noqa: BLE001  # a tool is not ours; the model is told, and nothing is hidden
+            step.error = _problem(error, turn, tool, late=deadline.expired())
+            return Answer(call=call, output={"error": step.error})
     return Answer(call=call, output=outcome.output, change=_change(turn, call, outcome.delta))
+
+
+def _problem(error: Exception, turn: Turn, tool: Tool, *, late: bool) -> str:
+    """What a model is told of a tool that failed."""
+    if not late:
+        return f"{type(error).__name__}: {error}"
+    unknown = "" if tool.effect is Effect.NONE else " Whether it had its effect is not known."
+    return f"It took longer than {turn.patience.tool} s.{unknown}"
 
 
 def _change(turn: Turn, call: ToolCall, delta: Delta) -> Change | None:

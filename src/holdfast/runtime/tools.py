@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, get_type_hints, overload
+from typing import Any, Literal, Protocol, TypeAlias, get_type_hints, overload
 
 import msgspec
 
@@ -76,6 +76,8 @@ class Unfinished:
 UNFINISHED = Unfinished()
 Approval: TypeAlias = bool | Callable[[JSON], bool]
 """Whether a person must agree: always, never, or by the arguments."""
+ToolKind: TypeAlias = Literal["tool", "code", "retrieval"]
+"""What a call of it is among the steps of a run."""
 Check: TypeAlias = Callable[[ToolContext], Any]
 """What became of a key: the call's output, or ``UNFINISHED``. It may be async."""
 
@@ -101,6 +103,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     effect: Effect = Effect.UNKNOWN
     check: Check | None = None
     approval: Approval = False
+    kind: ToolKind = "tool"
 
     def spec(self) -> ToolSpec:
         """What a model is told of it."""
@@ -178,6 +181,7 @@ def tool(
     effect: Effect = Effect.UNKNOWN,
     check: Check | None = None,
     approval: Approval = False,
+    kind: ToolKind = "tool",
 ) -> Callable[[Function], Tool]: ...
 
 
@@ -189,16 +193,17 @@ def tool(
     effect: Effect = Effect.UNKNOWN,
     check: Check | None = None,
     approval: Approval = False,
+    kind: ToolKind = "tool",
 ) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a function: ``@tool`` or ``@tool(effect=Effect.NONE)``.
 
     Its arguments are what its signature says; one annotated with ``ToolContext`` is filled in. Its
     docstring is what the model reads. Unless told otherwise its effects are unknown, so after a crash in
-    the middle of a call a person is asked.
+    the middle of a call a person is asked. ``kind`` says what it is among the steps of a run.
     """
 
     def made(function: Function) -> Tool:
-        return _tool(function, name, effect, check, approval)
+        return msgspec.structs.replace(_tool(function, name, effect, check, approval), kind=kind)
 
     return made if function is None else made(function)
 

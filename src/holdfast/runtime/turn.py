@@ -1,6 +1,7 @@
 """A turn at work: what its stages may ask for, and when what they did is made durable."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import msgspec
@@ -19,6 +20,8 @@ from holdfast.runtime.journal import Journal
 from holdfast.runtime.messages import Message, item_of
 from holdfast.runtime.models import Model, Reply, Request, Usage
 from holdfast.runtime.runs import Ending
+from holdfast.runtime.steps import Prices, StepKind, UnderWay, measured
+from holdfast.stores.clock import now_ms
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
@@ -29,7 +32,14 @@ class Turn:
     """One run, from its first stage to its end."""
 
     def __init__(
-        self, draft: Draft, journal: Journal, patience: Patience, emit: Callable[[Event], None]
+        self,
+        draft: Draft,
+        journal: Journal,
+        patience: Patience,
+        emit: Callable[[Event], None],
+        *,
+        clock: Callable[[], int] = now_ms,
+        prices: Prices | None = None,
     ) -> None:
         self.draft = draft
         self.trace: list[str] = []
@@ -39,6 +49,8 @@ class Turn:
         self._journal = journal
         self._patience = patience
         self._emit = emit
+        self._clock = clock
+        self._prices = prices or {}
         self._step = 0
         self._asked = 0
 
@@ -148,29 +160,47 @@ class Turn:
             DeadlineExceeded: It took too long.
         """
         self._step += 1
-        step = self._step
+        number = self._step
 
         def told(text: str, attempt: int) -> None:
             if not quiet:
-                self.tell(TextDelta(text=text, step=step, attempt=attempt))
+                self.tell(TextDelta(text=text, step=number, attempt=attempt))
 
-        reply = await asking.ask(_given(model), request, self._patience, told, self._paid)
-        self._spent(reply.usage)
+        given = _given(model)
+        with self.step("model", given.name) as step:
+            paid = self._payer(given, step)
+            reply = await asking.ask(given, request, self._patience, told, paid)
+            paid(reply.usage)
+        self._asked += 1
         return reply
 
     async def fill(self, model: Model | None, request: Request, kind: type[T]) -> T:
         """A model's answer of a given type."""
-        answer, usage = await asking.fill(_given(model), request, kind, self._patience, self._paid)
-        self._spent(usage)
+        given = _given(model)
+        with self.step("model", given.name) as step:
+            paid = self._payer(given, step)
+            answer, usage = await asking.fill(given, request, kind, self._patience, paid)
+            paid(usage)
+        self._asked += 1
         return answer
 
-    def _spent(self, usage: Usage) -> None:
-        self._asked += 1
-        self._paid(usage)
+    def _payer(self, model: Model, step: UnderWay) -> Callable[[Usage], None]:
+        """Who hears what calls of a model cost: the run, and the step that they are."""
 
-    def _paid(self, usage: Usage) -> None:
-        run = self._journal.run
-        self._journal.run = msgspec.structs.replace(run, usage=run.usage + usage)
+        def paid(usage: Usage) -> None:
+            priced = step.pay(usage, self._prices.get(model.name))
+            run = self._journal.run
+            self._journal.run = msgspec.structs.replace(run, usage=run.usage + priced)
+
+        return paid
+
+    def step(self, kind: StepKind, name: str) -> AbstractContextManager[UnderWay]:
+        """Measure something that the run does: ``with ctx.turn.step("retrieval", "handbook"): …``.
+
+        It is kept with the next checkpoint, however it ends. Model calls and tools need no such thing.
+        """
+        stage = self.trace[-1] if self.trace else ""
+        return measured(kind, name, stage=stage, clock=self._clock, keep=self.draft.steps.append)
 
     def write(self, by: str, delta: Delta | None) -> None:
         """Fold a delta into the state."""

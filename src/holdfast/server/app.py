@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,13 +19,12 @@ from litestar.middleware import ASGIMiddleware
 from litestar.openapi import OpenAPIConfig
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, ServerFull
 from holdfast.core.values import DEFAULT_TENANT
 from holdfast.opening import open_store
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.memory.finalizing import Finalizer
 from holdfast.runtime.models import Model
 from holdfast.server import repeating
+from holdfast.server.agents import Agent, the_companion
 from holdfast.server.callers import SLASH, Authentication, Serving, the_caller, the_thread
 from holdfast.server.cursors import Cursors
 from holdfast.server.describing import Problems
@@ -36,7 +36,6 @@ from holdfast.server.identity.settings import AuthSettings
 from holdfast.server.identity.values import Authenticate
 from holdfast.server.limits import Failures, Gate, Pace
 from holdfast.server.metrics import Metrics
-from holdfast.server.offline import OfflineModel
 from holdfast.server.repeating import Repeating
 from holdfast.server.routes.crises import CRISES
 from holdfast.server.routes.erasing import ERASING
@@ -51,10 +50,12 @@ from holdfast.server.routes.studio import STUDIO
 from holdfast.server.routes.threads import THREADS
 from holdfast.server.routes.turns import TURNS
 from holdfast.server.routes.voice import VOICE
+from holdfast.server.routes.workbench import UPLOADS, WORKBENCH
 from holdfast.server.runtimes import MakeRuntime, Runtimes
 from holdfast.server.settings import ServerSettings
 from holdfast.server.wire import misused, refused, unexpected
 from holdfast.threads.database import Database
+from holdfast.workbench.volumes import Volumes
 
 API = "/api/v1"
 ROUTES: list[ControllerRouterHandler] = [
@@ -68,12 +69,15 @@ ROUTES: list[ControllerRouterHandler] = [
     *VOICE,
     *ERASING,
     *CRISES,
+    *WORKBENCH,
     *SOCKETS,
 ]
 OPENAPI = OpenAPIConfig(
     title="Holdfast", version="1", path=f"{API}/openapi", render_plugins=[], use_handler_docstrings=True
 )
 HOUR_MS = 60 * 60 * 1000
+STREAMS_MS = 5_000
+"""How long one is told to wait who found no room for a stream."""
 
 
 class Application(Litestar):
@@ -100,7 +104,7 @@ def create_app(
     """The server as an ASGI application, to be run or mounted.
 
     A database that is given stays open; otherwise the one of the settings is opened and closed with the
-    application. ``make_runtime`` says what a turn does; without it, a turn is a chat with the model.
+    application. ``make_runtime`` says what a turn does; without it, the companion answers, with the model.
     """
     told = settings or ServerSettings()
     made = _Making(settings=told, db=db, make_runtime=make_runtime, model=model)
@@ -108,7 +112,7 @@ def create_app(
     return Application(
         route_handlers=[
             Router(API, route_handlers=ROUTES),
-            Router(API, route_handlers=[*IMPORTS, *MANIFESTS], request_max_body_size=told.archive),
+            Router(API, route_handlers=[*IMPORTS, *MANIFESTS, *UPLOADS], request_max_body_size=told.archive),
             *STUDIO,
         ],
         dependencies={"caller": Provide(the_caller), "thread_id": Provide(the_thread)},
@@ -156,9 +160,11 @@ def _lifespan(made: _Making, door: Authenticate) -> Callable[[Litestar], Abstrac
             db = made.db or Database(await open_store(made.settings.url), owned=True)
             if made.db is None:
                 stack.push_async_callback(db.close)
+            if made.settings.volume is not None and db.files is None:
+                db.files = Volumes(Path(made.settings.volume))
             auth = await _opened(made.settings, db, door)
-            chat = await stack.enter_async_context(_chatting(made))
-            serving = _serving(made.settings, db, made.make_runtime or chat, auth)
+            agent = await stack.enter_async_context(_answering(made))
+            serving = _serving(made.settings, db, agent, auth)
             app.state.serving = serving
             stack.push_async_callback(serving.runtimes.close, drain_seconds=made.settings.drain_seconds)
             await stack.enter_async_context(_in_background(lambda: _tended(serving)))
@@ -183,14 +189,16 @@ async def _opened(settings: ServerSettings, db: Database, door: Authenticate) ->
     return start.auth
 
 
-def _serving(settings: ServerSettings, db: Database, make: MakeRuntime, auth: AuthSettings | None) -> Serving:
+def _serving(settings: ServerSettings, db: Database, agent: Agent, auth: AuthSettings | None) -> Serving:
     return Serving(
         settings=settings,
         db=db,
-        runtimes=Runtimes(db, make, limit=settings.tenants, guests=settings.guests),
+        agent=agent,
+        runtimes=Runtimes(db, agent.make, limit=settings.tenants, guests=settings.guests),
         cursors=Cursors(settings.secret),
         metrics=Metrics(),
-        streams=Gate("open streams", settings.streams, retry_after_ms=5_000),
+        streams=Gate("open streams", settings.streams, retry_after_ms=STREAMS_MS, error=ServerFull),
+        user_streams=Gate("open streams of one user", settings.user_streams, retry_after_ms=STREAMS_MS),
         turns=Gate("turns of one user at once", settings.turns),
         pace=Pace(settings.requests),
         failures=Failures(settings.failures),
@@ -200,31 +208,13 @@ def _serving(settings: ServerSettings, db: Database, make: MakeRuntime, auth: Au
 
 
 @asynccontextmanager
-async def _chatting(made: _Making) -> AsyncIterator[MakeRuntime]:
-    """Makes runtimes that chat with the model of the settings, or offline without one.
-
-    Sessions are not ended when a process stops: the conversation goes on in another, and what is idle is
-    ended by whichever sweeps.
-    """
-    async with AsyncExitStack() as stack:
-        model, learning = made.model or OfflineModel(), made.model
-        if made.model is None and made.settings.model is not None:
-            from holdfast.runtime.provider import ProviderModel
-
-            model = learning = await stack.enter_async_context(ProviderModel(made.settings.model))
-
-        def make(db: Database) -> Runtime[Any, Any]:
-            return Runtime(
-                db,
-                model=model,
-                instructions=made.settings.instructions,
-                sweep_seconds=made.settings.sweep_seconds,
-                finalize=Finalizer(learning),
-                finalize_active_sessions_on_close=False,
-                pinned=made.settings.workers == 1 and not made.settings.url.startswith("postgres"),
-            )
-
-        yield make
+async def _answering(made: _Making) -> AsyncIterator[Agent]:
+    """What answers: the runtime that the application brings, or the companion."""
+    if made.make_runtime is not None:
+        yield Agent(make=made.make_runtime)
+        return
+    async with the_companion(made.settings, made.model) as agent:
+        yield agent
 
 
 @asynccontextmanager

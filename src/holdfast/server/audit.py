@@ -12,8 +12,8 @@ import msgspec
 
 from holdfast.client.operations import AuditView
 from holdfast.core.encoding import JSON, plain
-from holdfast.core.erasing import mark
 from holdfast.core.errors import InvalidArgument, ThreadNotFound
+from holdfast.core.receipts import mark
 from holdfast.core.values import Item
 from holdfast.server.identity.values import Identity
 from holdfast.threads.database import Database

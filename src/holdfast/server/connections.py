@@ -5,7 +5,8 @@ ever, and keeps what a reader does not take.
 """
 
 import asyncio
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar
 
@@ -13,19 +14,47 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from holdfast.client.values import Problem
 from holdfast.core.encoding import encode
-from holdfast.server.wire import PROBLEM
+from holdfast.core.errors import ServerFull
+from holdfast.server.wire import PROBLEM, problem_of
+
+if sys.platform != "win32":
+    import resource
 
 FLOOD = "The headers are larger than this server takes. Send fewer or shorter ones."
 STALL = "The request did not come in time. Send it again, without pauses."
+RETRY_SECONDS = 5
+OTHER_FILES, LAST_FILES = 256, 64
+"""How many files are left for the database and the like; of these, so many for connections to be refused."""
+FEWEST = 64
+
+
+def room() -> int:
+    """How many connections this process has files for."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if allowed == resource.RLIM_INFINITY else max(allowed - OTHER_FILES, FEWEST)
+
+
+def make_room(files: int = 65_536) -> None:
+    """Let this process, and those that it starts, open so many files, or as many as the system allows."""
+    if sys.platform == "win32":
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = files if hard == resource.RLIM_INFINITY else min(files, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Connection(HttpToolsProtocol):
     """One connection of a client, to be handed to uvicorn. Sizes are bytes, times are seconds.
 
     ``head_seconds`` is for all headers of a request, ``body_seconds`` for a pause in its body, and
-    ``write_seconds`` for a reader who takes nothing while there is much to take.
+    ``write_seconds`` for a reader who takes nothing while there is much to take. ``most`` is how many of them
+    there may be at once; without it, as many as the process may have files.
     """
 
+    most: ClassVar[int | None] = None
     head_bytes: ClassVar[int] = 64 * 1024
     head_seconds: ClassVar[float] = 20.0
     body_seconds: ClassVar[float] = 30.0
@@ -36,6 +65,7 @@ class Connection(HttpToolsProtocol):
         self._head: int | None = 0
         """How much of the next head has come; None while a body comes."""
         self._flooded = False
+        self._is_beyond = False
         self._reading = _Alarm(self._stalled)
         self._writing = _Alarm(self._left)
 
@@ -43,6 +73,10 @@ class Connection(HttpToolsProtocol):
         """Wait for a request, but not for ever."""
         super().connection_made(transport)
         self._reading.set(self.head_seconds)
+        beyond = len(self.connections) - self._most()
+        self._is_beyond = beyond > 0
+        if beyond > LAST_FILES:
+            transport.abort()  # not even to be told so
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
@@ -68,8 +102,8 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is whole; unless it is too large, the request begins."""
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-        if size > self.head_bytes:
-            self._flooded = True
+        self._flooded = size > self.head_bytes
+        if self._flooded or self._is_beyond:
             raise ValueError(FLOOD)  # the parser stops, and has ``send_400_response`` called
         self._head = None
         self._reading.set(self.body_seconds)
@@ -100,6 +134,8 @@ class Connection(HttpToolsProtocol):
         """Refuse what is no request."""
         if self._flooded:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, FLOOD)
+        elif self._is_beyond:
+            self._tell(problem_of(self._full()), {"retry-after": str(RETRY_SECONDS)})
         else:
             self._refuse(HTTPStatus.BAD_REQUEST, "This is no request that can be understood.")
 
@@ -114,17 +150,26 @@ class Connection(HttpToolsProtocol):
     def _left(self) -> None:
         self.transport.abort()
 
+    def _most(self) -> int:
+        return room() if self.most is None else self.most
+
+    def _full(self) -> ServerFull:
+        return ServerFull(what="connections", limit=self._most(), retry_after_ms=RETRY_SECONDS * 1_000)
+
     def _refuse(self, status: HTTPStatus, words: str) -> None:
+        self._tell(_problem(status, words), {})
+
+    def _tell(self, problem: Problem, headers: Mapping[str, str]) -> None:
+        """Answer with a problem, and hang up."""
         self._reading.unset()
         busy: RequestResponseCycle | None = self.cycle
         if busy is not None and not busy.response_complete:
             self.transport.abort()  # it would stand in the middle of another answer
             return
-        body = encode(_problem(status, words))
-        head = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: {PROBLEM}\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
+        body = encode(problem)
+        told = {"content-type": PROBLEM, "content-length": str(len(body)), "connection": "close"}
+        lines = [f"{name}: {value}" for name, value in {**told, **headers}.items()]
+        head = "\r\n".join([f"HTTP/1.1 {problem.status} {problem.title}", *lines, "", ""])
         self.transport.write(head.encode("ascii") + body)
         self.transport.close()
 

@@ -1,4 +1,4 @@
-"""How much is allowed at once: streams of a process, turns and requests of a user, failures of an address."""
+"""How much is allowed at once: streams, turns and requests of a user and of a process, failed credentials."""
 
 import time
 from collections import Counter, OrderedDict
@@ -15,10 +15,18 @@ REMEMBERED = 10_000
 class Gate:
     """Lets so many in at once, for each name by itself."""
 
-    def __init__(self, what: str, limit: int, *, retry_after_ms: int = 1_000) -> None:
+    def __init__(
+        self,
+        what: str,
+        limit: int,
+        *,
+        retry_after_ms: int = 1_000,
+        error: type[RateLimited] = RateLimited,
+    ) -> None:
         self._what = what
         self._limit = limit
         self._retry = retry_after_ms
+        self._error = error
         self._inside: Counter[str] = Counter()
 
     @property
@@ -33,7 +41,7 @@ class Gate:
             RateLimited: There is none.
         """
         if self._inside[name] >= self._limit:
-            raise RateLimited(what=self._what, limit=self._limit, retry_after_ms=self._retry)
+            raise self._error(what=self._what, limit=self._limit, retry_after_ms=self._retry)
 
     @contextmanager
     def enter(self, name: str = "") -> Iterator[None]:

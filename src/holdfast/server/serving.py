@@ -18,7 +18,7 @@ from uvicorn.supervisors import Multiprocess
 
 from holdfast.core.errors import InvalidArgument
 from holdfast.server.app import Application, create_app
-from holdfast.server.connections import Connection
+from holdfast.server.connections import Connection, make_room
 from holdfast.server.guards import Danger, Start, every_danger, start_of
 from holdfast.server.settings import PREFIX, ServerSettings, as_variables, from_variables
 
@@ -30,6 +30,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 async def serve(settings: ServerSettings) -> None:
     """Serve until told to stop. With several workers this process only watches over them."""
     os.environ.update(as_variables(settings))
+    make_room()
     config = config_of(settings)
     if settings.workers == 1:
         await uvicorn.Server(config).serve()

@@ -14,10 +14,10 @@ PREFIX = "HOLDFAST_SERVER_"
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a server is set up. Sizes are bytes, times are seconds.
 
-    ``secret`` signs cursors, so all processes of one server share it. ``streams``, ``turns`` and ``requests``
-    bound what is open at once in a process, what one user runs at once, and what one user asks in a minute;
-    ``failures`` how often credentials from one address may fail in a minute, ``guests`` how many users may be
-    incognito at once.
+    ``secret`` signs cursors, so all processes of one server share it. ``streams`` bounds what is open at once
+    in a process, ``user_streams``, ``turns`` and ``requests`` what one user has open, what one user runs at
+    once, and what one user asks in a minute; ``failures`` how often credentials from one address may fail in
+    a minute, ``guests`` how many users may be incognito at once.
     ``volume`` is a folder that keeps every manifest that is exported.
     """
 
@@ -27,11 +27,11 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 1
     secret: str = msgspec.field(default_factory=lambda: secrets.token_hex(32))
     model: str | None = None
-    instructions: str = "You are a helpful assistant. Answer briefly and plainly."
     cors: tuple[str, ...] = ()
     body: int = 4 * 1024 * 1024
     archive: int = 64 * 1024 * 1024
     streams: int = 1_000
+    user_streams: int = 100
     turns: int = 8
     requests: int = 6_000
     failures: int = 120

@@ -74,7 +74,9 @@ GROUPS: dict[type[HoldfastError], int] = {
 
 STATUS: dict[str, int] = {
     "too_large": 413,
+    "document_too_large": 413,
     "unauthenticated": 401,
+    "server_full": 503,
     "issuer_unavailable": 503,
     "storage_full": 507,
     "newer_format": 500,
@@ -265,11 +267,18 @@ def message_views(items: Sequence[Item]) -> list[MessageView]:
             | {
                 name: getattr(item, name)
                 for name in ("place", "version", "time", "id", "format", "run", "visibility")
-            },
+            }
+            | {"meta": _stamped(item)},
             MessageView,
         )
         for (item, _), message in zip(told, named, strict=True)
     ]
+
+
+def _stamped(item: Item) -> JSON:
+    """What an application stamped on an item of our own format."""
+    meta = item.body.get("meta") if item.format == "holdfast" and isinstance(item.body, dict) else None
+    return meta if isinstance(meta, dict) else {}
 
 
 def changeset_view(change: Changeset) -> ChangesetView:

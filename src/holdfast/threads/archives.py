@@ -9,8 +9,8 @@ from typing import BinaryIO
 import msgspec
 
 from holdfast.core.archive import FORMAT, Beside, Closing, Header, Opening, Step, Total, line_of
-from holdfast.core.erasing import Subject
 from holdfast.core.owners import memory_thread
+from holdfast.core.receipts import Subject
 
 LEFT = "the archive "
 """How the reason begins why an archive still holds the subject."""

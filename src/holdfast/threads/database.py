@@ -7,10 +7,10 @@ from typing import Self
 from holdfast.core import lineage, planning
 from holdfast.core.checking import INTEGERS, all_ready, check_limit
 from holdfast.core.encoding import check_id, check_tenant
-from holdfast.core.erasing import Receipt, subject_of
 from holdfast.core.errors import InvalidArgument, ThreadExists
-from holdfast.core.ports import Report, Store
+from holdfast.core.ports import Files, Report, Store
 from holdfast.core.reading import head_of, parent_of
+from holdfast.core.receipts import Receipt, subject_of
 from holdfast.core.rows import Asking, AskThreads, ThreadRow, Unreadable, ask
 from holdfast.core.values import RESERVED, Commit, Found, Page, Result, Scope, Summary, Write
 from holdfast.threads.erasing import Told, erase, nobody
@@ -24,11 +24,20 @@ from holdfast.threads.thread import Thread
 class Database:
     """Threads, records and jobs, as one tenant and user see them.
 
-    Closing it closes the store only if it was opened with it.
+    Closing it closes the store only if it was opened with it. ``files`` are those beside it, on a volume: they
+    go with what is erased or deleted.
     """
 
-    def __init__(self, store: Store, scope: Scope | None = None, *, owned: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        scope: Scope | None = None,
+        *,
+        owned: bool = False,
+        files: Files | None = None,
+    ) -> None:
         self.store = store
+        self.files = files
         self._scope = scope or Scope()
         self._owned = owned
 
@@ -63,18 +72,18 @@ class Database:
     @property
     def retention(self) -> Retention:
         """What must stay, what may go, and receipts of what went. For operators."""
-        return Retention(self.store, self._scope)
+        return Retention(self.store, self._scope, self.files)
 
     def scope(self, *, tenant: str, user: str | None = None) -> "Database":
         """The same store for another tenant, or for one user of it. Names that begin with $ are reserved."""
         check_tenant(tenant)
         if user is not None:
             check_id(user, "user")
-        return Database(self.store, Scope(tenant=tenant, user=user))
+        return Database(self.store, Scope(tenant=tenant, user=user), files=self.files)
 
     def thread(self, id: str) -> Thread:
         """A thread by its id; whether it exists shows when it is used."""
-        return Thread(self.store, self._scope, check_id(id, "thread id"))
+        return Thread(self.store, self._scope, check_id(id, "thread id"), self.files)
 
     async def create(self, id: str, *, owner: str | None = None, exist_ok: bool = False) -> Thread:
         """A new thread at version 0.
@@ -159,7 +168,9 @@ class Database:
             Forbidden: This database is used for one user.
         """
         subject = subject_of(owner, thread, with_crisis_log=with_crisis_log)
-        return await erase(self.store, self._scope, subject, dry_run=dry_run, told=told)
+        return await erase(
+            self.store, self._scope, subject, files=self.files, dry_run=dry_run, told=told
+        )
 
     async def report(self) -> Report:
         """What the store says about its health."""

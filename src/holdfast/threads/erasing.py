@@ -12,28 +12,20 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core import blanking, erasing, lineage
+from holdfast.core import blanking, erasing, lineage, receipts
 from holdfast.core.blanking import PARTS, Parts
 from holdfast.core.encoding import check_id, decode
-from holdfast.core.erasing import (
-    COMPLETE,
-    PENDING,
-    PREVIEW,
-    UNFINISHED,
-    Batch,
-    Receipt,
-    Step,
-    Subject,
-    added,
-)
-from holdfast.core.errors import Forbidden, ThreadExists, ThreadNotFound, VersionConflict
+from holdfast.core.erasing import Batch
+from holdfast.core.errors import ThreadExists, ThreadNotFound, VersionConflict
 from holdfast.core.holding import RECEIPTS
 from holdfast.core.planning import Plan, Setting
-from holdfast.core.ports import Store
-from holdfast.core.reading import read_thread, read_window
+from holdfast.core.ports import Files, Store
+from holdfast.core.receipts import COMPLETE, PENDING, PREVIEW, UNFINISHED, Receipt, Step, Subject, added
 from holdfast.core.rows import Advance, Asking, AskThread, EraseParts, ask
-from holdfast.core.values import Item, ItemQuery, Scope, Window
+from holdfast.core.values import Scope
 from holdfast.threads import archives
+from holdfast.threads.files import FilesBeside
+from holdfast.threads.receipts import check_operator, read_lines
 from holdfast.threads.verify import Verdict
 
 PASSES = 20
@@ -51,20 +43,16 @@ def nobody(counts: Counts) -> None:
     """Nobody is told."""
 
 
-def check_operator(scope: Scope) -> None:
-    """Refuse a database that is used for one user.
-
-    Raises:
-        Forbidden: It is. A receipt belongs to no user, so erasing is for operators.
-    """
-    if scope.user is not None:
-        raise Forbidden(problem="Erasing, holds and receipts are for operators. Use the tenant's database.")
-
-
 async def erase(
-    store: Store, scope: Scope, subject: Subject, *, dry_run: bool = False, told: Told = nobody
+    store: Store,
+    scope: Scope,
+    subject: Subject,
+    *,
+    files: Files | None = None,
+    dry_run: bool = False,
+    told: Told = nobody,
 ) -> Receipt:
-    """Erase a subject everywhere, and say so in a receipt.
+    """Erase a subject everywhere, in files too if they are given, and say so in a receipt.
 
     Raises:
         LegalHold: The subject, or one of its threads, is held; nothing was removed.
@@ -74,11 +62,14 @@ async def erase(
     check_operator(scope)
     check_id(subject.name, subject.what)
     if dry_run:
-        return await _preview(store, scope, subject)
-    receipt = await _begun(store, scope, subject)
+        return await _preview(store, scope, subject, files)
+    receipt = await _begun(store, scope, subject, files)
+    beside = FilesBeside(store, scope, files)
     removed: Counts = {}
     for _ in range(PASSES):
-        removed = await _pass(store, scope, subject, receipt, told)
+        removed = await beside.erased(subject, receipt)
+        told({name: count for name, count in removed.items() if not name.startswith("bytes")})
+        removed = added(removed, await _pass(store, scope, subject, receipt, told))
         receipt = msgspec.structs.replace(receipt, counts=added(receipt.counts, removed))
         if not removed:
             break
@@ -90,7 +81,7 @@ async def erase(
     left = [*swept.left, *([WRITING] if removed else [])]
     if await store.read(scope, erasing.read_damaged(subject)):
         left.append(DAMAGED)
-    return await _ended(store, scope, receipt, left)
+    return await _ended(store, scope, receipt, left, beside.beyond)
 
 
 async def erase_parts(store: Store, scope: Scope, thread: str, parts: Parts) -> Receipt:
@@ -122,7 +113,9 @@ async def settle(store: Store, scope: Scope) -> list[Receipt]:
     waiting = [r for r in found if r.status == PENDING or (r.status == UNFINISHED and r.what == PARTS)]
     there = archives.names(await _directory(store)) if waiting else set()
     ended = [
-        await _ended(store, scope, receipt, [why for why in receipt.waiting if _is_left(why, there)])
+        await _ended(
+            store, scope, receipt, [why for why in receipt.waiting if _is_left(why, there)], receipt.beyond
+        )
         for receipt in waiting
     ]
     return [receipt for receipt in ended if receipt.status == COMPLETE]
@@ -138,10 +131,10 @@ async def erased_whole(store: Store, scope: Scope, thread: str) -> Verdict | Non
     if scope.user is not None or await store.read(scope, ask(AskThread(thread))) is not None:
         return None
     lines = await read_lines(store, scope)
-    salts = {receipt.id: receipt.salt for receipt in erasing.receipts_of(lines)}
-    for receipt, stones in erasing.tombstones_of(lines).items():
+    salts = {receipt.id: receipt.salt for receipt in receipts.receipts_of(lines)}
+    for receipt, stones in receipts.tombstones_of(lines).items():
         for stone in stones:
-            if stone.mark == erasing.mark(salts[receipt], "thread", thread):
+            if stone.mark == receipts.mark(salts[receipt], "thread", thread):
                 whole = (f"the whole thread ({receipt})",)
                 return Verdict(thread=thread, version=stone.version, hash=stone.hash, erased=whole)
     return None
@@ -149,28 +142,15 @@ async def erased_whole(store: Store, scope: Scope, thread: str) -> Verdict | Non
 
 async def read_receipts(store: Store, scope: Scope) -> list[Receipt]:
     """Every receipt, the oldest first."""
-    return erasing.receipts_of(await read_lines(store, scope))
+    return receipts.receipts_of(await read_lines(store, scope))
 
 
-async def read_lines(store: Store, scope: Scope) -> Sequence[Item]:
-    """The lines of the thread of receipts; none if nothing was erased yet."""
-    check_operator(scope)
-    try:
-        return await store.read(scope, _lines())
-    except ThreadNotFound:
-        return ()
-
-
-def _lines() -> Asking[Window]:
-    row = yield from read_thread(RECEIPTS)
-    return (yield from read_window(row, ItemQuery(log=erasing.LOG)))
-
-
-async def _preview(store: Store, scope: Scope, subject: Subject) -> Receipt:
+async def _preview(store: Store, scope: Scope, subject: Subject, files: Files | None) -> Receipt:
     """What erasing would remove now."""
     ids = await store.read(scope, erasing.read_members(subject))
     rest = await store.read(scope, erasing.read_rest(subject, erasing.EVERY))
-    _check_there(subject, ids, rest)
+    beside = await FilesBeside(store, scope, files).found(subject)
+    _check_there(subject, ids, rest, beside)
     await store.read(scope, erasing.check_free(subject, ids))
     batches = [await store.read(scope, erasing.read_batch(subject, chunk)) for chunk in _chunks(ids)]
     return Receipt(
@@ -180,24 +160,25 @@ async def _preview(store: Store, scope: Scope, subject: Subject) -> Receipt:
         subject="",
         salt="",
         status=PREVIEW,
-        counts=erasing.joined([*batches, rest]).counts,
+        counts=added(erasing.joined([*batches, rest]).counts, beside),
         kept=await store.read(scope, erasing.read_kept(subject, ids)),
     )
 
 
-def _check_there(subject: Subject, ids: Sequence[str], rest: Batch) -> None:
-    if subject.what == "thread" and not ids and not rest.counts:
+def _check_there(subject: Subject, ids: Sequence[str], rest: Batch, beside: Counts) -> None:
+    if subject.what == "thread" and not ids and not rest.counts and not beside:
         raise ThreadNotFound(thread=subject.name)
 
 
-async def _begun(store: Store, scope: Scope, subject: Subject) -> Receipt:
+async def _begun(store: Store, scope: Scope, subject: Subject, files: Files | None) -> Receipt:
     """The receipt to go on with: one that was begun for this subject and is not complete, or a new one."""
     ids = await store.read(scope, erasing.read_members(subject))
     for receipt in await read_receipts(store, scope):
         if receipt.status in (UNFINISHED, PENDING) and receipt.is_of(subject):
             await store.read(scope, erasing.check_free(subject, ids))
             return receipt
-    _check_there(subject, ids, await store.read(scope, erasing.read_rest(subject)))
+    beside = await FilesBeside(store, scope, files).found(subject)
+    _check_there(subject, ids, await store.read(scope, erasing.read_rest(subject)), beside)
     await _make_thread(store, scope)
     id, salt = f"receipt-{secrets.token_hex(10)}", secrets.token_hex(16)
     await store.change(scope, partial(erasing.plan_begin, subject, id, salt, store.limits))
@@ -268,12 +249,17 @@ async def _directory(store: Store) -> Path | None:
     return Path(path).parent if isinstance(path, str) else None
 
 
-async def _ended(store: Store, scope: Scope, receipt: Receipt, left: Sequence[str]) -> Receipt:
+async def _ended(
+    store: Store, scope: Scope, receipt: Receipt, left: Sequence[str], beyond: Sequence[str] = ()
+) -> Receipt:
     """The receipt after the store has removed the last traces, as far as it can now."""
     scrubbed = await store.scrub()
     waiting = (*left, *scrubbed.waiting)
     ended = msgspec.structs.replace(
-        receipt, status=PENDING if waiting else COMPLETE, waiting=waiting, beyond=scrubbed.beyond
+        receipt,
+        status=PENDING if waiting else COMPLETE,
+        waiting=waiting,
+        beyond=tuple(dict.fromkeys((*scrubbed.beyond, *beyond))),
     )
     await store.change(scope, partial(erasing.plan_done, ended, store.limits))
     return await _receipt(store, scope, receipt.id)

@@ -7,14 +7,15 @@ import msgspec
 
 from holdfast.core import holding, planning, retaining
 from holdfast.core.encoding import check_id
-from holdfast.core.erasing import RULE, Receipt, Subject
 from holdfast.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
 from holdfast.core.holding import HOLD, Hold, hold_id
-from holdfast.core.ports import Store
+from holdfast.core.ports import Files, Store
+from holdfast.core.receipts import RULE, Receipt, Subject
 from holdfast.core.retaining import Rule
 from holdfast.core.rows import AskRecord, AskThread, ThreadRow, ask
 from holdfast.core.values import Drop, Put, RecordQuery, Scope
-from holdfast.threads.erasing import Told, check_operator, erase, nobody, read_receipts, settle
+from holdfast.threads.erasing import Told, erase, nobody, read_receipts, settle
+from holdfast.threads.receipts import check_operator
 from holdfast.threads.records import Records
 
 
@@ -30,9 +31,10 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
 class Retention:
     """Holds, rules and receipts of one tenant, for its operators."""
 
-    def __init__(self, store: Store, scope: Scope) -> None:
+    def __init__(self, store: Store, scope: Scope, files: Files | None = None) -> None:
         self._store = store
         self._scope = scope
+        self._files = files
 
     async def hold(self, *, owner: str | None = None, thread: str | None = None, reason: str) -> Hold:
         """Keep an owner, or a thread, from being erased, deleted or let go. Holding twice is fine.
@@ -115,7 +117,7 @@ class Retention:
         receipt = None
         if due and not dry_run:
             subject = Subject(what="rule", name=rule.name, threads=tuple(due))
-            receipt = await erase(self._store, self._scope, subject, told=told)
+            receipt = await erase(self._store, self._scope, subject, files=self._files, told=told)
         return Applied(rule=rule.name, threads=tuple(due), held=held, receipt=receipt)
 
     @property

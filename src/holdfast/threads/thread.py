@@ -6,11 +6,11 @@ from holdfast.core import lineage, planning, reading
 from holdfast.core.blanking import Parts
 from holdfast.core.checking import check_limit
 from holdfast.core.encoding import JSON, check_id
-from holdfast.core.erasing import Receipt
 from holdfast.core.items import repair
 from holdfast.core.ops import Document, Op, diff
 from holdfast.core.planning import Ready
-from holdfast.core.ports import Store
+from holdfast.core.ports import Files, Store
+from holdfast.core.receipts import Receipt
 from holdfast.core.rows import Asking
 from holdfast.core.stored import prepare
 from holdfast.core.values import (
@@ -31,17 +31,18 @@ from holdfast.threads.log import Log
 from holdfast.threads.verify import Verdict, verify_thread
 
 ANYWHERE = Anywhere()
-WATCH_SECONDS = 5.0
+WATCH_SECONDS = 60.0
 PAGE = 256
 
 
 class Thread:
     """A thread by its id, as one tenant and user see it."""
 
-    def __init__(self, store: Store, scope: Scope, id: str) -> None:
+    def __init__(self, store: Store, scope: Scope, id: str, files: Files | None = None) -> None:
         self.id = id
         self._store = store
         self._scope = scope
+        self._files = files
 
     def __repr__(self) -> str:
         return f"Thread({self.id!r})"
@@ -132,15 +133,17 @@ class Thread:
         """
         check_id(id, "thread id")
         await self._store.change(self._scope, lambda setting: lineage.plan_fork(self.id, id, at, setting))
-        return Thread(self._store, self._scope, id)
+        return Thread(self._store, self._scope, id, self._files)
 
     async def delete(self, *, expect: Expect = ANYWHERE) -> None:
-        """Remove the thread. Forks of it stay whole.
+        """Remove the thread, and what is kept of it in files beside the database. Forks of it stay whole.
 
         Raises:
             VersionConflict: The thread is not where ``expect`` says; nothing was removed.
         """
         await self._store.change(self._scope, lambda setting: lineage.plan_delete(self.id, expect))
+        if self._files is not None:
+            await self._files.forget(self._scope.tenant, self.id)
 
     async def erase(
         self,

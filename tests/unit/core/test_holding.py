@@ -8,13 +8,13 @@ import pytest
 
 import holdfast as hf
 from holdfast.core import erasing
-from holdfast.core.erasing import Receipt
 from holdfast.core.holding import HOLD, hold_id
 from holdfast.core.planning import Plan
+from holdfast.core.receipts import Receipt, subject_of
 from holdfast.core.rows import CheckRecord
 from holdfast.core.values import Scope
 
-SUBJECT = erasing.subject_of("ann", None, with_crisis_log=False)
+SUBJECT = subject_of("ann", None, with_crisis_log=False)
 
 
 @pytest.mark.promise("B-07")

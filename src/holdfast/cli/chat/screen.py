@@ -11,6 +11,7 @@ from holdfast.cli.chat.who import Who
 from holdfast.cli.chat.wrapping import Wrapping
 from holdfast.cli.render import Fitted, clean, short, some, when
 from holdfast.cli.render_memory import says
+from holdfast.companion.values import LIMITS
 from holdfast.core.plain import PlainMessage
 from holdfast.core.values import Summary
 from holdfast.runtime.memory.values import Arc, Fact, Profile, Rule, Target
@@ -20,7 +21,6 @@ from holdfast.runtime.statuses import SessionStatus
 Entry = Fact | Arc | Rule
 MARK, INDENT = "› ", "  "
 HINT = "Type a message, or /help. Ctrl-C stops an answer, Ctrl-D leaves."
-LIMITS = "This program can miss that somebody is in danger. In an emergency, call your emergency number."
 GUEST = "You are a guest: nothing you say is written to disk, and all of it is gone when you leave."
 CUT_OFF = "The last answer was cut off. /resume has it finished; or just go on."
 SHORTEST = 6

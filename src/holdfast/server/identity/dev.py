@@ -57,7 +57,7 @@ def is_loopback(host: str | None) -> bool:
     """Whether a host is this machine itself, by its address or as ``localhost``."""
     if host is None:
         return False
-    if host == "localhost" or host.endswith(".localhost"):
+    if host in ("127.0.0.1", "localhost") or host.endswith(".localhost"):
         return True
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -14,7 +14,7 @@ from holdfast.client.operations import (
     ReceiptPage,
     Rules,
 )
-from holdfast.core.erasing import Receipt
+from holdfast.core.receipts import Receipt
 from holdfast.core.errors import InvalidArgument, RecordNotFound
 from holdfast.core.holding import Hold
 from holdfast.core.retaining import Rule

@@ -1,10 +1,11 @@
-"""Whether the server lives, whether it can serve, and its numbers."""
+"""Whether the server lives, whether it can serve, what answers, and its numbers."""
 
 from litestar import Response, get
 from litestar.datastructures import State
 
-from holdfast.client.operations import Health
+from holdfast.client.operations import AgentView, Health
 from holdfast.core.errors import Forbidden, HoldfastError
+from holdfast.server.agents import is_pinned
 from holdfast.server.callers import OPEN, Calling, Serving
 from holdfast.server.identity.entries import OPERATOR
 
@@ -32,6 +33,18 @@ async def ready(state: State) -> Response[Health]:
     return Response(healthy, status_code=200 if report.healthy else 503)
 
 
+@get("/agent", operation_id="get_agent")
+async def get_agent(caller: Calling) -> AgentView:
+    """What answers here, and what people must know of it before they begin."""
+    agent = caller.serving.agent
+    return AgentView(
+        kind=agent.kind,
+        model=agent.model,
+        notices=list(agent.notices),
+        incognito=is_pinned(caller.serving.settings),
+    )
+
+
 @get("/metrics", operation_id="metrics", media_type=TEXT)
 async def metrics(caller: Calling) -> Response[bytes]:
     """The numbers of this process, of all its tenants together, as Prometheus reads them. Scope operator."""
@@ -50,4 +63,4 @@ async def metrics(caller: Calling) -> Response[bytes]:
     return Response(serving.metrics.text(), media_type=TEXT)
 
 
-HEALTH = [health, ready, metrics]
+HEALTH = [health, ready, get_agent, metrics]

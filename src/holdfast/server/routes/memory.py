@@ -6,10 +6,12 @@ from litestar import get, post, put
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from holdfast.client.bodies import NewCorrection, NewForget, NewRecall, NewUndo
-from holdfast.client.findings import ForgottenView, MemoryPage, UndoneView
+from holdfast.client.findings import CatchUp, ForgottenView, MemoryPage, UndoneView
 from holdfast.core.encoding import JSON, plain
 from holdfast.core.values import MEMORY
 from holdfast.runtime.memory.keeping import Memory
+from holdfast.runtime.memory.rendering import rendered
+from holdfast.runtime.memory.retrieving import Retriever
 from holdfast.server.callers import Caller, Calling
 from holdfast.server.routes.threads import Cursor, Limit
 
@@ -44,6 +46,15 @@ async def list_memory(
 async def export_memory(caller: Calling, user: User = None) -> dict[str, JSON]:
     """Everything that is known, with the source of each, as one document."""
     return await _memory(caller, user).export()
+
+
+@get("/memory/catch-up", operation_id="catch_up")
+async def catch_up(caller: Calling, user: User = None) -> CatchUp:
+    """The last session in a line, for whoever begins another thread; nothing if recall is off."""
+    memory = _memory(caller, user)
+    if not (await memory.profile()).recall:
+        return CatchUp()
+    return CatchUp(lines=[rendered(entry) for entry in await Retriever(memory).catch_up()])
 
 
 @get("/memory/entries/{entry:str}", operation_id="get_memory")
@@ -95,6 +106,7 @@ def _memory(caller: Caller, user: str | None) -> Memory:
 REMEMBERED = [
     list_memory,
     export_memory,
+    catch_up,
     get_memory,
     correct_memory,
     forget_memory,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 from litestar import Request, Response, delete, get, post
-from litestar.params import FromQuery, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody
 from litestar.response import Stream
 
 from holdfast.client.bodies import (
@@ -24,14 +24,16 @@ from holdfast.client.sessions import (
     TurnPage,
     UnfinishedView,
 )
-from holdfast.client.transcripts import EpisodePage
+from holdfast.client.transcripts import EpisodeLeft, EpisodePage
 from holdfast.core.encoding import plain
 from holdfast.core.errors import InvalidArgument, ThreadNotFound
 from holdfast.core.values import Head, Item, RecordQuery, Summary
-from holdfast.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode_of
+from holdfast.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode, episode_of
+from holdfast.runtime.memory.keeping import memory_of
+from holdfast.runtime.memory.leaving import kept_of
 from holdfast.runtime.messages import CALL, message_of
 from holdfast.runtime.persons import LEFT_OUT, export_person
-from holdfast.server.callers import OWN, Caller, Calling, ThreadId
+from holdfast.server.callers import OWN, Caller, Calling, ThreadId, named
 from holdfast.server.repeating import KIND as REQUEST
 from holdfast.server.routes import finding, manifests
 from holdfast.server.routes.memory import User
@@ -95,6 +97,18 @@ async def list_episodes(
         episodes=[episode_view(episode_of(record)) for record in shown],
         next=caller.cursor([shown[-1].sort, shown[-1].id], kind) if len(records) > limit else None,
     )
+
+
+@get("/episodes/{episode_id:str}", operation_id="get_episode")
+async def get_episode(episode_id: FromPath[str], caller: Calling) -> EpisodeLeft:
+    """An episode that is ending or ended, and what it left behind that is still known."""
+    found = await episode(caller.db, named(episode_id))
+    db = caller.db if found.user is None else caller.scoped(found.user)
+    kept = await kept_of(memory_of(db, found.thread, found.user), found)
+    told = plain(episode_view(found)) | plain({"facts": kept.facts, "rules": kept.rules})
+    if kept.arc is not None:
+        told |= plain({name: getattr(kept.arc, name) for name in ("summary", "themes", "open_loops")})
+    return msgspec.convert(told, EpisodeLeft)
 
 
 @get("/sessions/{id:str}", operation_id="get_session")
@@ -277,6 +291,7 @@ SESSIONS = [
     sessions_state,
     list_sessions,
     list_episodes,
+    get_episode,
     get_session,
     delete_session,
     list_turns,

@@ -41,7 +41,7 @@ async def talk(socket: WebSocket[Any, Any, Any], caller: Calling) -> None:
     await socket.accept()
     line = _Line(socket, caller)
     try:
-        with caller.serving.streams.enter():
+        with caller.streaming():
             while True:
                 await line.take(await socket.receive_data(mode="text"))
     except RateLimited as error:

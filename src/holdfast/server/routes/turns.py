@@ -17,7 +17,7 @@ from holdfast.client.values import Told, TurnView
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import HoldfastError
 from holdfast.runtime.context import MemoryMode
-from holdfast.runtime.engine import TurnOptions
+from holdfast.runtime.engine import LAST, TurnOptions
 from holdfast.runtime.events import Event, RunFinished
 from holdfast.server.callers import Caller, Calling, Home, ThreadId, reachable
 from holdfast.server.repeating import KEY, OWN
@@ -81,15 +81,17 @@ async def follow_thread(
 ) -> Stream:
     """The durable events of a thread as they commit, from the one after an event on, or from now."""
     mark = mark_of(last_event if last_event is not None else after)
-    if not await caller.serving.runtimes.guests.holds(caller.guest(), thread_id):
-        await caller.db.thread(thread_id).head()
+    incognito = await caller.serving.runtimes.guests.holds(caller.guest(), thread_id)
+    if not incognito:
+        head = await caller.db.thread(thread_id).head()
+        mark = mark or (head.version, LAST)
 
     async def events() -> AsyncIterator[Told]:
         async with caller.home(thread_id) as home:
             async for event in following(home.runtime, thread_id, home.user, mark, run):
                 yield event
 
-    return await _streamed(caller, events(), caller.serving.closing)
+    return await _streamed(caller, events(), peek=incognito, closing=caller.serving.closing)
 
 
 async def _turn(
@@ -108,12 +110,13 @@ async def _turn(
     )
     if EVENTS in request.headers.get("accept", ""):
         events = turn_events(caller, thread, data.message, options, last_event)
-        return await _streamed(caller, events)
+        return await _streamed(caller, events, peek=True)
     with caller.serving.turns.enter(caller.name):
         async with _home(caller, thread, options) as home:
             began = time.perf_counter()
             try:
-                done = await home.runtime.run_turn(thread, data.message, **_at(home, options))
+                said = caller.serving.agent.given(data.message, thread, home.user)
+                done = await home.runtime.run_turn(thread, said, **_at(home, options))
             except HoldfastError:
                 caller.serving.metrics.turns.labels("refused").inc()
                 raise
@@ -144,9 +147,10 @@ async def turn_events(
     with caller.serving.turns.enter(caller.name):
         async with _home(caller, thread, options) as home:
             began, at_home = time.perf_counter(), _at(home, options)
+            said = caller.serving.agent.given(message, thread, home.user)
 
             async def told() -> AsyncIterator[Event]:
-                async for event in home.runtime.stream_turn(thread, message, **at_home):
+                async for event in home.runtime.stream_turn(thread, said, **at_home):
                     if isinstance(event, RunFinished):
                         counted(caller, event.termination, began)
                     yield event
@@ -163,13 +167,14 @@ def counted(caller: Caller, termination: str, began: float) -> None:
 
 
 async def _streamed(
-    caller: Caller, events: AsyncIterator[Told], closing: asyncio.Event | None = None
+    caller: Caller, events: AsyncIterator[Told], *, peek: bool, closing: asyncio.Event | None = None
 ) -> Stream:
-    """A stream of events, within the limit of open ones."""
+    """A stream of events, within the limits of open ones; with a peek, unless an error comes at once."""
     with ExitStack() as held:
-        held.enter_context(caller.serving.streams.enter())
+        held.enter_context(caller.streaming())
         opened = Opened(events)
-        await opened.peek(PEEK_SECONDS)
+        if peek:
+            await opened.peek(PEEK_SECONDS)
         place = held.pop_all()
 
     async def sent() -> AsyncIterator[bytes]:

@@ -25,6 +25,7 @@ const PAGES = {
 const place = document.getElementById("main");
 let leave = new AbortController();
 let me = null;
+let agent = null;
 
 function here() {
   const parts = location.pathname.slice(HOME.length).split("/").filter(Boolean).map(decodeURIComponent);
@@ -46,9 +47,9 @@ async function show({ focus = true } = {}) {
   if (focus) place.focus({ preventScroll: true });
   window.scrollTo(0, 0);
   try {
-    me ??= await get("/sessions/state", undefined, signal);
+    [me, agent] = [me ?? await get("/sessions/state", undefined, signal), agent ?? await get("/agent", undefined, signal)];
     showTools();
-    await page({ place: body, id, query, me, signal, go, state: history.state ?? {} });
+    await page({ place: body, id, query, me, agent, signal, go, state: history.state ?? {} });
   } catch (error) {
     if (signal.aborted) return;
     put(body, make("div.page", {}, make("h1", {}, title), problem(error), error.status === 401 && signIn()));

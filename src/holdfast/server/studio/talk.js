@@ -16,27 +16,30 @@ const ENDINGS = { cancelled: "Stopped.", failed: "The turn failed.", interrupted
  * The conversation of one thread.
  *
  * With `turn` ({user, incognito}) one can write into it; otherwise `closed` says why not. `changed(event)` is told
- * of every durable event.
+ * of every durable event. `command(text)` takes what is no message, and says whether it did.
  */
 export class Talk {
-  constructor({ id, turn, closed, signal, changed }) {
-    Object.assign(this, { id, turn, signal, changed });
+  constructor({ id, turn, closed, signal, changed, command = () => false }) {
+    Object.assign(this, { id, turn, signal, changed, command });
     Object.assign(this, { mark: null, at: null, log: "history", run: null, turning: null, follower: null, live: null, unsent: null });
+    this.opening = make("div.messages", {});
     this.older = make("div.row", {});
     this.transcript = new Transcript(make("div.messages", {}));
     this.tail = make("div.messages", { "aria-live": "off" });
     this.decisions = make("div.messages", {});
+    this.cards = make("div.messages", {});
     this.scroller = make("div.scroll", { tabindex: "0", role: "log", "aria-label": "Messages" },
-      this.older, this.transcript.element, this.tail, this.decisions);
+      this.opening, this.older, this.transcript.element, this.tail, this.decisions, this.cards);
     this.notice = make("div", { role: "status" });
     this.status = make("p.quiet.small", { role: "status" });
-    this.foot = make("div.foot", {}, turn ? this.composer() : null, this.status);
+    this.limits = make("p.quiet.small", {});
+    this.foot = make("div.foot", {}, this.status, turn ? this.composer() : null, this.limits);
     if (!turn) this.close(closed);
     this.element = make(`section.talk${turn?.incognito ? ".veiled" : ""}`, { "aria-label": "Conversation" }, this.notice, this.scroller, this.foot);
     this.stuck = true;
     this.scroller.addEventListener("scroll", () => { this.stuck = this.isNearEnd(); }, { passive: true });
     const resized = new ResizeObserver(() => { if (this.stuck) this.scrollDown(); });
-    [this.scroller, this.transcript.element, this.tail, this.decisions].forEach((part) => resized.observe(part));
+    [this.scroller, this.transcript.element, this.tail, this.decisions, this.cards].forEach((part) => resized.observe(part));
     signal.addEventListener("abort", () => resized.disconnect());
     document.addEventListener("visibilitychange", () => this.watch(), { signal });
     signal.addEventListener("abort", () => { this.follower?.abort(); this.turning?.abort(); });
@@ -45,7 +48,7 @@ export class Talk {
   /** Let nobody write here, and say why. */
   close(why) {
     this.turn = null;
-    put(this.foot, make("p.quiet.small", {}, why), this.status);
+    put(this.foot, make("p.quiet.small", {}, why), this.status, this.limits);
   }
 
   composer() {
@@ -138,6 +141,7 @@ export class Talk {
       this.mark = id;
     }
     if (type === "run_started") this.began(data.run);
+    else if (type === "stage") this.atWork(data.label);
     else if (type === "text") this.grow(data);
     else if (type === "message") this.keep(data.message, Number(id.split(".")[0]));
     else if (type === "rewritten") this.rewritten = true;
@@ -153,11 +157,17 @@ export class Talk {
     this.transcript.add(asListed(message, version));
   }
 
+  /** What is at work, in words for people, until there is an answer to read. */
+  atWork(label) {
+    if (label && !this.live) this.say(`${label}…`);
+  }
+
   /** Some more of an answer that is not durable yet; another attempt begins anew. */
   grow({ text, step, attempt }) {
     const name = `${step}.${attempt ?? 1}`;
     if (this.live?.name !== name) {
       this.dropLive();
+      this.say("");
       const said = make("div.said", {});
       this.live = { name, said, element: make("div.message.assistant.live", {}, said) };
       this.tail.append(this.live.element);
@@ -179,6 +189,12 @@ export class Talk {
 
   async send(text) {
     if (!text || this.turning) return;
+    if (this.command(text)) {
+      this.box.value = "";
+      this.fit();
+      return;
+    }
+    put(this.cards);
     if (this.at !== null) await this.load();
     this.box.value = "";
     this.fit();
@@ -200,6 +216,12 @@ export class Talk {
     } finally {
       await this.settled();
     }
+  }
+
+  /** Show something that is no message, below the conversation. */
+  card(element) {
+    put(this.cards, element);
+    this.scrollDown();
   }
 
   async settled() {
@@ -227,6 +249,7 @@ export class Talk {
 
   finished({ termination, problem: why }) {
     this.run = null;
+    this.say("");
     if (this.turn) this.stopper.hidden = true;
     this.dropLive();
     const said = ENDINGS[termination];

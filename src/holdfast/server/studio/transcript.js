@@ -1,5 +1,6 @@
 // What was said, as it is shown: messages, and tool calls folded together with their results.
 
+import { linked } from "./contacts.js";
 import { make, put } from "./dom.js";
 import { chip, time } from "./parts.js";
 import { shown } from "./words.js";
@@ -15,7 +16,7 @@ export function formatName(format) {
 
 /** A message of an event as the API's list of messages has it. */
 export function asListed(message, version) {
-  const said = { role: message.role, text: "", calls: [], results: [], id: message.id ?? null, version, time: Date.now(), format: "holdfast", visibility: "all" };
+  const said = { role: message.role, text: "", calls: [], results: [], id: message.id ?? null, version, time: Date.now(), format: "holdfast", visibility: "all", meta: message.meta ?? {} };
   if (message.kind === "call") said.calls = [{ id: message.call, name: message.name, arguments: message.arguments }];
   else if (message.kind === "result") said.results = [{ id: message.call, name: "", output: message.content }];
   else said.text = shown(message.content ?? "");
@@ -61,17 +62,29 @@ export class Transcript {
   }
 }
 
-/** A message that is text. */
+const CAREFUL = ["crisis_response", "safety_check"]; // fixed words with places to call
+
+/** A message that is text. Fixed words for somebody in danger stand out, and their numbers are links. */
 export function bubble(message) {
   const isAside = message.visibility && message.visibility !== "all";
   const role = isAside ? "aside" : ROLES[message.role] ? message.role : "system";
-  return make(`div.message.${role}`, { "data-version": message.version ?? null },
+  const isCareful = message.role === "assistant" && CAREFUL.includes(message.meta?.response_style);
+  return make(`div.message.${role}${isCareful ? ".careful" : ""}`, { "data-version": message.version ?? null },
     make("span.hidden-label", {}, `${ROLES[message.role] ?? message.role}: `),
-    make("div.said", {}, message.text),
+    exerciseOf(message),
+    make("div.said", {}, isCareful ? linked(message.text) : message.text),
     make("div.about", {},
       role === "system" || isAside ? `${ROLES[message.role] ?? message.role}${isAside ? `, seen by ${message.visibility}` : ""} · ` : null,
       time(message.time),
       message.format !== "holdfast" && ` · ${formatName(message.format)}`));
+}
+
+/** Where an exercise stands, if the message leads through one. */
+function exerciseOf({ meta }) {
+  const stands = meta?.exercise;
+  if (!stands) return null;
+  return make("div.row.near.small.quiet.exercise", {}, make("span", {}, `${stands.name} · step ${stands.step} of ${stands.steps}`),
+    make("progress", { value: stands.step, max: stands.steps, "aria-label": `Step ${stands.step} of ${stands.steps}` }));
 }
 
 class Call {

@@ -1,5 +1,6 @@
 """The store: questions answered and effects applied at once, in one process."""
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -80,8 +81,9 @@ class MemoryStore:
         """Return once the thread may be past a version, or when the time is over."""
         tenant = self._tenant(scope)
         key = tenant.ids.get(thread)
-        if key is None or tenant.rows[key].thread.version <= after:
-            await self._wakes.wait(scope.tenant, thread, timeout)
+        if key is not None and tenant.rows[key].thread.version <= after:
+            with self._wakes.waiting(scope, thread, after) as woken:
+                await asyncio.wait([woken], timeout=timeout)
 
     async def report(self) -> Report:
         """What the store says about its health."""
@@ -96,6 +98,7 @@ class MemoryStore:
         """Forget everything."""
         self._closed = True
         self._tenants.clear()
+        self._wakes.wake_all()
 
     def _tenant(self, scope: Scope) -> Tenant:
         if self._closed:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Generator, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -170,6 +171,13 @@ def told(task: asyncio.Future[None]) -> None:
     """Take note of what a shielded task raised, though there may be nobody left to tell."""
     if not task.cancelled():
         task.exception()
+
+
+async def over(task: "asyncio.Future[Any]") -> None:
+    """Return when a task has ended, however often whoever waits is cancelled meanwhile."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
 
 
 async def _resumed(work: Coroutine[Any, Any, None], awaited: Any) -> None:

@@ -6,6 +6,12 @@
 SELECT key, id, owner, created, updated, version, hash, counters, segments, parent_key, about
 FROM holdfast.thread(%b::text, %b::text, %b::text)
 
+-- Each call of the function enters the scope of its own row.
+-- name: versions
+SELECT asked.number, found.version
+FROM unnest(%b::text[], %b::text[], %b::text[]) WITH ORDINALITY AS asked (tenant, whose, id, number),
+     LATERAL holdfast.thread(asked.tenant, asked.whose, asked.id) AS found
+
 -- name: anchor
 SELECT version, state
 FROM holdfast.anchor(%b::text, %b::text, %b::uuid, %b::bigint)
@@ -222,6 +228,9 @@ SELECT current_setting('server_version') AS server,
        pg_has_role(session_user, 'holdfast_maintenance', 'MEMBER') AS sees_all,
        greatest(0, (SELECT reltuples FROM pg_class WHERE oid = 'holdfast.threads'::regclass))::bigint AS threads,
        pg_database_size(current_database()) AS bytes
+
+-- name: seen
+SELECT pg_current_snapshot()::text AS seen
 
 -- name: moment
 SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS moment,

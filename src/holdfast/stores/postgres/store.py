@@ -2,7 +2,6 @@
 
 import asyncio
 import random as chance
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeAlias, TypeVar
 from uuid import UUID
@@ -22,14 +21,14 @@ from holdfast.core.jobs import LOST
 from holdfast.core.owners import obstacle
 from holdfast.core.planning import Plan, Setting
 from holdfast.core.ports import Report, Scrubbed
-from holdfast.core.rows import Advance, Ask, Asking, AskThread, Effect, answered_later
+from holdfast.core.rows import Advance, Ask, Asking, AskThread, Effect, answered_later, ask
 from holdfast.core.values import Job, Limits, Scope
 from holdfast.stores.chance import Chance
 from holdfast.stores.clock import now_ms
 from holdfast.stores.postgres.address import parse
 from holdfast.stores.postgres.answers import Row, job_of, query_of
 from holdfast.stores.postgres.arrays import Texts
-from holdfast.stores.postgres.connections import Connections, new_pool, told
+from holdfast.stores.postgres.connections import Connections, new_pool, over, told
 from holdfast.stores.postgres.effects import alone, calls_of, together
 from holdfast.stores.postgres.errors import STORE, ConnectionLost, Gone, StaleEffect, TryAgain
 from holdfast.stores.postgres.flights import Flights
@@ -38,7 +37,7 @@ from holdfast.stores.postgres.schema import ensure_schema
 from holdfast.stores.postgres.scrubbing import scrubbed
 from holdfast.stores.postgres.statements import Statement
 from holdfast.stores.postgres.turns import Turns
-from holdfast.stores.waking import Wakes
+from holdfast.stores.waking import Asked, Wakes
 
 T = TypeVar("T")
 Planning: TypeAlias = Callable[[Setting], Asking[Plan]]
@@ -77,9 +76,8 @@ class PostgresStore:
         self._owned = False
         self._clock = clock
         self._random = random or Chance()
-        self._poll_seconds = poll_seconds
         self._heads = Heads()
-        self._wakes = Wakes()
+        self._wakes = Wakes(self, seconds=poll_seconds)
         self._turns = Turns()
         self._advance = Statement("advance_one")
         self._flights = Flights(self._append, FLIGHTS)
@@ -100,14 +98,18 @@ class PostgresStore:
         address = parse(url)
         ensuring = asyncio.ensure_future(ensure_schema(address.conninfo))
         ensuring.add_done_callback(told)
-        await asyncio.shield(ensuring)  # a connection in the making does not bear to be cancelled
+        try:
+            await asyncio.shield(ensuring)  # a connection in the making does not bear to be cancelled
+        except asyncio.CancelledError:
+            await over(ensuring)  # nor should one be left behind
+            raise
         pool = new_pool(address)
         store = cls(pool, limits=limits)
         store._owned = True
         try:
             await pool.open()
         except BaseException:
-            await store.close()
+            await over(asyncio.ensure_future(store.close()))
             raise
         return store
 
@@ -165,28 +167,30 @@ class PostgresStore:
         return sorted(map(job_of, rows), key=lambda job: (job.due, job.id))
 
     async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
-        """Return once the thread may be past a version, or when the time is over.
+        """Return once the thread may be past a version, or when the time is over."""
+        with self._wakes.waiting(scope, thread, after) as woken:
+            row = await self.read(scope, ask(AskThread(thread)))
+            if row is not None and row.version <= after:
+                await asyncio.wait([woken], timeout=timeout)
 
-        Commits of this process wake at once; those of others are seen by looking again and again.
-        """
-        deadline = time.monotonic() + timeout
-        self._enter()
-        try:
-            while (left := deadline - time.monotonic()) > 0 and not self._closed:
-                row = await self._ask(scope, AskThread(thread))
-                if row is not None and row.version > after:
-                    return
-                await self._wakes.wait(scope.tenant, thread, min(left, self._poll_seconds))
-        finally:
-            self._leave()
+    async def sign(self) -> object:
+        """Which transactions of the server are seen; it differs once another one is."""
+        return await self._called(lambda: self._connections.fetch("seen"))
+
+    async def versions(self, asked: Sequence[Asked]) -> list[int | None]:
+        """At which version each of some threads is; None for one that is not there."""
+        values = (
+            Texts(each.scope.tenant for each in asked),
+            Texts(each.scope.user for each in asked),
+            Texts(each.thread for each in asked),
+        )
+        rows = await self._called(lambda: self._connections.fetch("versions", values))
+        found: dict[int, int] = dict(rows)
+        return [found.get(number) for number in range(1, len(asked) + 1)]
 
     async def report(self) -> Report:
         """What the store says about its health."""
-        self._enter()
-        try:
-            rows = await self._again(lambda: self._connections.fetch("about_server"))
-        finally:
-            self._leave()
+        rows = await self._called(lambda: self._connections.fetch("about_server"))
         return report_of(self.name, rows[0], self._connections.pool.get_stats().get("pool_size", 0))
 
     async def scrub(self) -> Scrubbed:
@@ -203,6 +207,7 @@ class PostgresStore:
         Once begun it is brought to its end, whoever waits for it or no longer does.
         """
         self._closed = True
+        self._wakes.wake_all()
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
@@ -231,6 +236,14 @@ class PostgresStore:
         name, values, read = query_of(question)
         rows = await self._again(lambda: self._connections.fetch(name, (scope.tenant, scope.user, *values)))
         return read(rows)
+
+    async def _called(self, fetch: "Callable[[], Any]") -> list[Row]:
+        """The rows, unless the store is closed."""
+        self._enter()
+        try:
+            return await self._again(fetch)
+        finally:
+            self._leave()
 
     async def _again(self, fetch: "Callable[[], Any]") -> list[Row]:
         """The rows; asked for again over another connection if this one is broken."""

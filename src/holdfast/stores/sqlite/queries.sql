@@ -7,6 +7,14 @@ SELECT key, id, owner, created, updated, version, hash, counters, segments, pare
 FROM threads
 WHERE tenant = :tenant AND id = :id AND deleted = 0 AND (:user IS NULL OR owner = :user);
 
+-- name: versions
+SELECT coalesce(
+    (SELECT max(at) & 0xFFFFFFFF FROM changesets WHERE at > (key << 32) + version AND at < ((key + 1) << 32)),
+    version
+)
+FROM threads
+WHERE tenant = :tenant AND id = :id AND deleted = 0 AND (:user IS NULL OR owner = :user);
+
 -- name: head
 SELECT time, at & 0xFFFFFFFF, hash, counters
 FROM changesets

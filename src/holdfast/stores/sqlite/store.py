@@ -53,7 +53,7 @@ class SqliteStore:
         self._logs = LogKeys()
         self._writer = Writer(self._prepared, path, clock, random or Chance())
         self._readers = Readers(self._connect, path, READERS)
-        self._lookout = FileLookout(self._connect, path, self._readers, self._logs)
+        self._lookout = FileLookout(self._connect, path, self._readers)
         self._wakes = Wakes(self._lookout, seconds=POLL_SECONDS)
 
     @classmethod

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from holdfast.core import erasing, making
-from holdfast.core.erasing import COMPLETE, CRISIS, PENDING, subject_of, tombstones_of
 from holdfast.core.errors import (
     Forbidden,
     HoldfastError,
@@ -18,13 +17,15 @@ from holdfast.core.errors import (
 from holdfast.core.holding import RECEIPTS
 from holdfast.core.items import user
 from holdfast.core.ports import Store
+from holdfast.core.receipts import COMPLETE, CRISIS, PENDING, subject_of, tombstones_of
 from holdfast.core.retaining import DAY, Rule
 from holdfast.core.values import Enqueue, Job, Put, Record, RecordQuery, Scope
 from holdfast.testing.clock import Clock
 from holdfast.testing.damage import Damage
 from holdfast.testing.given import Given, Opening
 from holdfast.threads.database import Database
-from holdfast.threads.erasing import DAMAGED, read_lines
+from holdfast.threads.erasing import DAMAGED
+from holdfast.threads.receipts import read_lines
 
 ALICE = subject_of("alice", None, with_crisis_log=False)
 

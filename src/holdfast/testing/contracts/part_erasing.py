@@ -6,12 +6,12 @@ import pytest
 
 from holdfast.core import making
 from holdfast.core.chain import commitment
-from holdfast.core.erasing import COMPLETE
 from holdfast.core.errors import InvalidArgument, KeyReused, LegalHold, RecordNotFound
 from holdfast.core.items import user
 from holdfast.core.planning import Plan
 from holdfast.core.ports import Store
 from holdfast.core.reading import read_thread
+from holdfast.core.receipts import COMPLETE
 from holdfast.core.rows import Asking, AskNamed, Effect, EraseParts, ask
 from holdfast.core.values import ERASED, Scope
 from holdfast.testing.damage import Damage

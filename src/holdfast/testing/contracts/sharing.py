@@ -180,6 +180,25 @@ class SharingContract(Given):
 
         assert seen == [(1, ["a"]), (2, ["b"])]
 
+    @pytest.mark.promise("T-14", "S-05")
+    async def test_watchers_of_many_users_are_woken_by_the_other_side(
+        self, opening: Opening | None, clock: Clock
+    ) -> None:
+        async with self.opening_twice(opening, clock) as (one, other):
+            users = [("acme", "ann"), ("acme", "bob"), ("umbrella", "ann"), ("umbrella", None)]
+            here = [one.scope(tenant=tenant, user=name) for tenant, name in users]
+            for db in here:
+                await db.create(f"{db.tenant} {db.user}", owner=db.user)
+            threads = [db.thread(f"{db.tenant} {db.user}") for db in here]
+            watchers = [asyncio.create_task(watched(thread, 1, after=0)) for thread in threads]
+            await asyncio.sleep(0.05)
+            for (tenant, name), thread in zip(users, threads, strict=True):
+                there = other.scope(tenant=tenant, user=name).thread(thread.id)
+                await there.append(items=[user(thread.id)])
+            seen = await asyncio.gather(*watchers)
+
+        assert seen == [[(1, [thread.id])] for thread in threads]
+
     @pytest.mark.promise("T-14")
     async def test_a_job_is_claimed_on_one_side(self, opening: Opening | None, clock: Clock) -> None:
         async with self.opening_twice(opening, clock) as (one, other):

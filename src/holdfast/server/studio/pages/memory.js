@@ -94,7 +94,8 @@ function nothing(kind) {
   return empty(...said);
 }
 
-function sentence(entry) {
+/** A fact in words. */
+export function sentence(entry) {
   const predicate = (entry.predicate ?? "").replaceAll("_", " ").toLowerCase();
   return `${entry.subject} ${entry.negated ? "not " : ""}${predicate} ${entry.object}`;
 }
@@ -141,14 +142,19 @@ function correct(entry, parameters) {
 }
 
 /** Forget in two steps: the server says what would go, and waits; then it is confirmed. */
-async function forget(entry, parameters) {
-  const { waiting } = await post("/memory/forget", { ids: [entry.id] }, parameters);
+export function forget(entry, parameters) {
+  return forgetAll([entry.id], parameters);
+}
+
+/** The same for several at once. */
+export async function forgetAll(ids, parameters) {
+  const { waiting } = await post("/memory/forget", { ids }, parameters);
   const done = await ask({
     title: "Forget this?",
     parts: [make("ul.stack", {}, waiting.map((target) => make("li.card", {}, target.text || target.id))), make("p.quiet", {}, "It can be taken back with Undo.")],
     yes: "Forget it",
     bad: true,
-    send: () => post("/memory/forget", { ids: [entry.id], confirmed: true }, parameters),
+    send: () => post("/memory/forget", { ids, confirmed: true }, parameters),
   });
   if (done) tell(done.forgotten.length ? "Forgotten." : "It had changed meanwhile, and was kept.");
   return done;

@@ -2,6 +2,7 @@
 
 import { get, path, request, text, who } from "../api.js";
 import { showWaiting } from "../approvals.js";
+import { Chatting } from "../chatting.js";
 import { freshId, make, put } from "../dom.js";
 import { icon } from "../icons.js";
 import { button, chip, empty, facts, link, problem, show, tabs, tell, threadAt, time } from "../parts.js";
@@ -32,13 +33,16 @@ async function found(id, signal) {
 }
 
 class Page {
-  constructor({ place, id, query, me, signal, state, go }, detail) {
-    Object.assign(this, { place, id, me, signal, state, go, detail, query });
+  constructor({ place, id, query, me, agent, signal, state, go }, detail) {
+    Object.assign(this, { place, id, me, agent, signal, state, go, detail, query });
     this.incognito = state.incognito === true;
     this.badges = make("div.row.near", {});
     this.notice = make("div", {});
     this.panel = make("div.panel", { role: "tabpanel", id: freshId("panel"), tabindex: "0" });
-    this.talk = new Talk({ id, turn: this.turn(), closed: this.closed(), signal, changed: (event) => this.heard(event) });
+    this.talk = new Talk({
+      id, turn: this.turn(), closed: this.closed(), signal, changed: (event) => this.heard(event), command: (text) => this.chatting?.command(text) ?? false,
+    });
+    this.chatting = agent.kind === "companion" && this.talk.turn ? this.withCompanion() : null;
     this.timeline = new Timeline({ id, go, signal, look: (at) => this.look(at), rewound: () => this.reload() });
   }
 
@@ -48,6 +52,12 @@ class Page {
     if (this.detail && this.detail.owner === null) return null;
     const user = this.detail?.owner ?? this.state.user ?? who().user;
     return this.me.user === null ? { user } : { user: this.me.user };
+  }
+
+  withCompanion() {
+    const { id, go, incognito, signal } = this;
+    const page = { id, go, incognito, signal, user: this.talk.turn.user ?? null, save: () => this.save(), reload: () => this.reload() };
+    return new Chatting(this.talk, this.agent, page);
   }
 
   closed() {
@@ -61,10 +71,12 @@ class Page {
       put(this.talk.tail, make("p.quiet", {}, this.incognito ? "Nothing is written down. Say something." : "A new thread. It begins with your first message."));
       this.talk.box?.focus();
       this.showHead();
+      await this.chatting?.open();
       return;
     }
     this.chooseLog();
     await this.talk.load();
+    if (this.talk.foreign) this.chatting = null;
     if (this.talk.foreign) this.talk.close(`${formatName(this.talk.foreign)} writes this thread. Read it here, and go on there.`);
     this.timeline.grow(this.detail.version);
     this.showHead();
@@ -111,7 +123,9 @@ class Page {
       detail && chip(`version ${detail.version}`),
       this.logChoice,
       this.badge ??= make("span", {}, detail && chip("Checking…", "", "chain")),
-      detail && this.exporter("button.small.only-wide"));
+      this.chatting?.agent.model === "offline" && chip("offline", "warn"),
+      detail && this.exporter("button.small.only-wide"),
+      this.chatting && (detail || this.talk.mark !== null) && button("button.small", "End session", () => this.chatting.do_end([])));
     if (detail) this.verify();
     if (this.incognito) put(this.notice, make("p.notice.veil", {}, "Incognito: nothing is written down, and it is gone when you leave this page."));
   }
@@ -143,6 +157,7 @@ class Page {
   }
 
   heard(event) {
+    if (this.incognito && event.type === "settled") this.showHead();
     if (this.incognito) return;
     if (event.type === "settled" || event.type === "run_finished") this.refresh().catch(tell);
   }
@@ -217,7 +232,7 @@ class Page {
   leaveNoTrace() {
     let ended = false;
     const end = () => {
-      if (ended || this.talk.mark === null) return;
+      if (ended || this.talk.mark === null || this.chatting?.isEnded) return;
       ended = true;
       request("POST", path`/sessions/${this.id}/end`, { body: {}, keepalive: true }).catch(() => {});
     };

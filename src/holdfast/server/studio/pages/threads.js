@@ -10,7 +10,7 @@ const PAGE = 30;
 const LOOK_AGAIN = 2500;
 const TYPING = 250;
 
-export async function threads({ place, query, signal, go, me }) {
+export async function threads({ place, query, signal, go, me, agent }) {
   const box = make("input", { type: "search", value: query.get("q") ?? "", placeholder: "Id, title or label", "aria-label": "Search threads" });
   const list = make("ul.list.threads", { "aria-label": "Threads" });
   const more = make("div.row", {});
@@ -18,7 +18,7 @@ export async function threads({ place, query, signal, go, me }) {
   const rows = new Map();
   let next = null;
   put(place, make("div.page", {},
-    make("div.row.apart", {}, make("h1", {}, "Threads"), make("button.main", { type: "button", onclick: () => newChat(go, me) }, icon("plus"), "New chat")),
+    make("div.row.apart", {}, make("h1", {}, "Threads"), make("button.main", { type: "button", onclick: () => newChat(go, me, agent) }, icon("plus"), "New chat")),
     make("div.stack", {}, box, status), list, more));
 
   const searched = () => box.value.trim();
@@ -81,7 +81,7 @@ export async function threads({ place, query, signal, go, me }) {
   function finish() {
     list.hidden = rows.size === 0;
     put(status, rows.size === 0 ? "" : `${count(rows.size, "thread")}${next ? ", and more" : ""}${searched() ? ` for “${searched()}”` : ""}`);
-    if (rows.size === 0) put(more, nothing(searched(), () => newChat(go, me)));
+    if (rows.size === 0) put(more, nothing(searched(), () => newChat(go, me, agent)));
     else put(more, next && button("button", "Show more", loadMore));
     more.firstElementChild?.classList.contains("empty") ? more.classList.remove("row") : more.classList.add("row");
   }
@@ -98,6 +98,10 @@ export async function threads({ place, query, signal, go, me }) {
   box.addEventListener("input", changed);
 
   await load();
+  if (query.has("new")) {
+    go("/studio/threads", null, { replace: true });
+    newChat(go, me, agent);
+  }
   const stop = every(LOOK_AGAIN, refresh);
   signal.addEventListener("abort", () => { stop(); clearTimeout(typing); });
 }
@@ -127,7 +131,7 @@ function row(found, filter) {
 }
 
 /** Ask how a chat is to begin, and go there. */
-async function newChat(go, me) {
+async function newChat(go, me, agent) {
   const id = make("input", { type: "text", placeholder: "web-…", autocomplete: "off" });
   const user = make("input", { type: "text", placeholder: WEB_USER, value: who().user === WEB_USER ? "" : who().user, autocomplete: "off" });
   const veil = make("input", { type: "checkbox" });
@@ -140,21 +144,22 @@ async function newChat(go, me) {
     user.placeholder = veil.checked ? "nobody" : WEB_USER;
     about.hidden = !veil.checked;
   });
-  await ask({
+  const chosen = await ask({
     title: "New chat",
     parts: [
       field("Thread", id, "Leave it empty for a new id."),
       me.user === null ? field("User", user, "Whose chat it is.") : null,
-      check("Incognito", veil, "Leave no trace."),
+      agent.incognito && check("Incognito", veil, "Leave no trace. It is chosen here, and stays so until the chat ends."),
       about,
     ],
     yes: "Begin",
     send: async () => {
       const named = id.value.trim();
       const fresh = !named || veil.checked || !(await isThere(named));
-      go(threadAt(named || webId()), { fresh, user: user.value.trim() || WEB_USER, incognito: veil.checked });
+      return { id: named || webId(), state: { fresh, user: user.value.trim() || WEB_USER, incognito: veil.checked } };
     },
   });
+  if (chosen) go(threadAt(chosen.id), chosen.state); // once the dialog is closed, so that it takes no focus away
 }
 
 /** Whether there may be a thread of an id. */

@@ -1,0 +1,145 @@
+// A chat with the companion: what people must know first, what came before, commands, and the end of a session.
+
+import { get, path, post, put as replace } from "./api.js";
+import { COMMANDS, parsed, unknown } from "./commands.js";
+import { make, put } from "./dom.js";
+import { answerOf, endCard } from "./ending.js";
+import { facts, link, problem, tell, threadAt } from "./parts.js";
+import { forgetAll, sentence } from "./pages/memory.js";
+import { webId } from "./words.js";
+
+const VEILED = "This chat is incognito: nothing is remembered, and nothing is kept.";
+const KEPT = ["/memory", "/forget", "/undo", "/search", "/export"];
+
+/** What the companion adds to a conversation. `page` is {id, go, incognito, user, signal, save, reload}. */
+export class Chatting {
+  constructor(talk, agent, page) {
+    Object.assign(this, { talk, agent, ...page });
+    if (talk.turn) put(talk.limits, agent.notices[0] ?? "");
+  }
+
+  /** Whose memory is meant, as the API wants to be told. */
+  get whose() {
+    return this.user ? { user: this.user } : {};
+  }
+
+  /** What a new chat begins with: what the program is, and the last session of whoever is known. */
+  async open() {
+    const lines = this.incognito ? [] : (await get("/memory/catch-up", this.whose, this.signal)).lines;
+    put(this.talk.opening,
+      this.agent.notices.slice(1).map((notice) => make("p.notice.small", {}, notice)),
+      lines.map((line) => make("p.quiet.catch-up", {}, line)));
+  }
+
+  /** Take a line that is a command; whether it was one. */
+  command(text) {
+    const found = parsed(text);
+    if (!found) return false;
+    this.done(found.name, found.words).catch((error) => this.card(problem(error)));
+    return true;
+  }
+
+  card(...parts) {
+    this.talk.card(make("section.card.stack", { role: "status" }, parts));
+  }
+
+  async done(name, words) {
+    if (!(name in COMMANDS)) return this.card(make("p", {}, unknown(name)));
+    if (this.incognito && KEPT.includes(name)) return this.card(make("p", {}, VEILED));
+    return this[`do_${name.slice(1)}`](words);
+  }
+
+  do_help() {
+    this.card(make("h2.minor", {}, "What you can ask for"),
+      make("dl.facts", {}, Object.entries(COMMANDS).map(([name, [takes, about]]) => [make("dt.mono", {}, `${name} ${takes}`.trim()), make("dd", {}, about)])));
+  }
+
+  async do_status() {
+    const status = await get(path`/sessions/${this.id}/status`, undefined, this.signal).catch((error) => {
+      if (error.status === 404) return { status: "none", advice: "It begins with your first message." };
+      throw error;
+    });
+    this.card(facts([["Thread", make("span.mono", {}, this.id)], ["User", this.incognito ? "nobody" : this.user],
+      ["Mode", this.incognito ? "incognito, nothing is kept" : "kept"], ["Session", status.status], ["Model", this.agent.model], ["Next", status.advice]]));
+  }
+
+  do_history() {
+    this.talk.scroller.scrollTop = 0;
+    this.talk.stuck = false;
+  }
+
+  async do_memory(words) {
+    const [what, how] = words.map((word) => word.toLowerCase());
+    if (!what) return this.go(`/studio/memory${this.user ? `?user=${encodeURIComponent(this.user)}` : ""}`);
+    if (what !== "recall" || !["on", "off"].includes(how)) return this.card(make("p", {}, "Say /memory, or /memory recall on, or /memory recall off."));
+    await replace("/memory/recall", { on: how === "on" }, this.whose);
+    return this.card(make("p", {}, `Recall is ${how}: what is known ${how === "on" ? "may be brought up" : "is brought up only if you ask"}.`));
+  }
+
+  async do_forget(words) {
+    const wanted = words.join(" ").toLowerCase();
+    if (!wanted) return this.card(make("p", {}, "Say what to forget: /forget and a word of it."));
+    const known = await get("/memory", { ...this.whose, limit: 200 }, this.signal);
+    const all = [...known.rules.map((rule) => [rule, rule.text]), ...known.facts.map((fact) => [fact, sentence(fact)])];
+    const found = all.filter(([entry, said]) => entry.id.startsWith(wanted) || said.toLowerCase().includes(wanted));
+    if (found.length === 0) return this.card(make("p", {}, `Nothing known matches “${wanted}”. `, link("/studio/memory", "All that is remembered")));
+    const done = await forgetAll(found.map(([entry]) => entry.id), this.whose);
+    return this.card(make("p", {}, done ? "Forgotten. /undo brings it back." : "Nothing is forgotten."));
+  }
+
+  async do_undo(words) {
+    if (words.length === 0) {
+      await post("/memory/undo", {}, this.whose);
+      return this.card(make("p", {}, "Undone: what is remembered is as it was before the last change."));
+    }
+    if (words.join(" ").toLowerCase() !== "turn") return this.card(make("p", {}, "Say /undo for what is remembered, or /undo turn for the last turn."));
+    const { messages } = await get(path`/threads/${this.id}/messages`, { limit: 1 }, this.signal);
+    if (!messages[0]?.run) return this.card(make("p", {}, "There is no turn to take back."));
+    await post(path`/threads/${this.id}/rewind`, { run: messages[0].run });
+    await this.reload();
+    return this.card(make("p", {}, "The last turn is taken back."));
+  }
+
+  do_search(words) {
+    if (words.length === 0) return this.card(make("p", {}, "Say what to look for: /search train to lisbon."));
+    return this.go(`/studio/search?q=${encodeURIComponent(words.join(" "))}`);
+  }
+
+  do_export() { return this.save(); }
+
+  do_threads() { this.go("/studio/threads"); }
+
+  do_exit() { this.go("/studio/threads"); }
+
+  do_resume([id]) {
+    if (!id) return this.do_threads();
+    return this.go(threadAt(id));
+  }
+
+  do_new([id]) {
+    this.go(threadAt(id ?? webId()), { fresh: !id, user: this.user, incognito: this.incognito });
+  }
+
+  async do_end([answer]) {
+    const { card, end } = this.ending();
+    this.talk.card(card);
+    if (answer === undefined) card.querySelector("button").focus();
+    else if (answerOf(answer) === undefined) this.card(make("p", {}, "Say /end, or /end with y, n or s for what you thought of it."));
+    else await end(answerOf(answer))();
+  }
+
+  ending() {
+    return endCard({
+      id: this.id,
+      user: this.whose,
+      incognito: this.incognito,
+      signal: this.signal,
+      over: () => {
+        this.isEnded = true;
+        if (this.incognito) this.talk.close("This chat is over, and nothing of it was kept.");
+        tell("The session has ended.");
+      },
+      cancel: () => { put(this.talk.cards); this.talk.box.focus(); },
+    });
+  }
+}

@@ -1,0 +1,73 @@
+// The end of a session: a question that need not be answered, and then what was kept, each with a way back.
+
+import { get, path, post } from "./api.js";
+import { make, put } from "./dom.js";
+import { button, chip, link, tell } from "./parts.js";
+import { forget, sentence } from "./pages/memory.js";
+import { count } from "./words.js";
+
+const ANSWERS = { y: "positive", n: "negative", s: null };
+const LOOKS = 40;
+const PAUSE = 500;
+
+/** What a letter of the terminal's question means; undefined if it is none of them. */
+export function answerOf(letter) {
+  return ANSWERS[letter.toLowerCase()];
+}
+
+/** A card that asks how it was, ends the session, and shows what it left. `over(status)` is told of the end. */
+export function endCard({ id, user, incognito, over, cancel, signal }) {
+  const card = make("section.card.stack", { "aria-label": "End of the session", role: "group" });
+  const end = (feedback) => async () => {
+    const done = await post(path`/sessions/${id}/end`, { feedback });
+    over(done);
+    if (incognito || !done.episode) put(card, ...nothing(incognito));
+    else await showKept(card, done.episode, user, signal);
+  };
+  put(card, make("h2.minor", {}, "Before you go: did this help?"),
+    make("p.quiet.small", {}, incognito ? "Nothing of this chat is kept." : "Only your yes or no is kept, never a word of yours. You need not answer."),
+    make("div.row.near", {},
+      button("button.main", "Yes", end("positive")), button("button", "No", end("negative")), button("button", "Skip", end(null)),
+      make("button.plain", { type: "button", onclick: cancel }, "Go on talking")));
+  return { card, end };
+}
+
+function nothing(incognito) {
+  return [make("h2.minor", {}, "The session has ended"),
+    make("p", {}, incognito ? "Nothing of it was kept." : "There was no session to end."),
+    make("div.row.near", {}, link("/studio/threads?new", "Begin another", { class: "button" }))];
+}
+
+async function showKept(card, episode, user, signal) {
+  put(card, make("h2.minor", {}, "The session has ended"), make("p.quiet", { role: "status" }, "Keeping what is worth it…"));
+  for (let look = 0; look < LOOKS && !signal.aborted; look += 1) {
+    const left = await get(path`/episodes/${episode}`, undefined, signal);
+    if (left.status === "ended") {
+      put(card, ...told(left, user, () => showKept(card, episode, user, signal)));
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+  }
+  put(card, make("h2.minor", {}, "The session has ended"), make("p.quiet", {}, "What it leaves behind is made in the background."));
+}
+
+function told(left, user, again) {
+  const learned = [...left.rules.map((rule) => [rule, rule.text]), ...left.facts.map((fact) => [fact, sentence(fact)])];
+  return [
+    make("h2.minor", {}, `The session has ended after ${count(left.turns, "turn")}`),
+    left.summary && make("p", {}, asSentence(left.summary)),
+    left.themes.length > 0 && make("div.row.near", {}, left.themes.map((theme) => chip(theme, "accent"))),
+    left.open_loops.length > 0 && make("p.small.quiet", {}, `Still open: ${left.open_loops.join("; ")}`),
+    make("h3", {}, learned.length ? "What is remembered of it" : "Nothing new is remembered."),
+    learned.length > 0 && make("ul.stack.tight", {}, learned.map(([entry, said]) => make("li.row.apart.near", {},
+      make("span.grow", {}, said),
+      button("button.small", "Do not keep", async () => { if (await forget(entry, user)) await again(); }, { "aria-label": `Do not keep: ${said}` })))),
+    make("div.row.near", {},
+      link("/studio/threads?new", "Begin another", { class: "button" }), link(`/studio/memory${user.user ? `?user=${encodeURIComponent(user.user)}` : ""}`, "All that is remembered")),
+  ];
+}
+
+function asSentence(text) {
+  const said = text[0].toUpperCase() + text.slice(1);
+  return /[.!?…”]$/.test(said) ? said : `${said}.`;
+}

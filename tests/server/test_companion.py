@@ -1,0 +1,178 @@
+"""The server talks to the companion unless it is told otherwise: the same pipeline as in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.companion.agent import companion
+from holdfast.companion.offline import WHAT_I_AM
+from holdfast.companion.values import LIMITS, SIMPLE, STAGE_LABELS, AgentOutput
+from holdfast.server.app import create_app
+from holdfast.server.settings import ServerSettings
+from holdfast.testing import ScriptedModel
+from tests.server.conftest import Users, over_http
+
+pytestmark = pytest.mark.promise("R-01")
+DANGER = "I want to kill myself tonight"
+
+
+@pytest.fixture
+async def users(db: hf.Database) -> AsyncIterator[Users]:
+    """The users of a server as it is started without any settings."""
+    app = create_app(ServerSettings(sweep_seconds=3600), db=db)
+    async with over_http(app, db) as found:
+        yield found
+
+
+@pytest.fixture
+async def alice(users: Users) -> AsyncClient:
+    """One of them."""
+    return users("alice")
+
+
+async def stamps(users: Users, thread: str) -> list[dict[str, Any]]:
+    """What the replies of a thread are stamped with."""
+    answer = await users.http.get(f"/api/v1/threads/{thread}/messages", headers=users.headers())
+    return [each["meta"] for each in answer.json()["messages"] if each["role"] == "assistant"]
+
+
+async def test_without_any_settings_the_companion_answers_and_says_that_it_is_simple(
+    alice: AsyncClient,
+) -> None:
+    turn = await alice.run_turn("t", "Hi")
+    agent = await alice.agent()
+
+    assert WHAT_I_AM in turn.text
+    assert (agent.kind, agent.model) == ("companion", "offline")
+    assert agent.notices == [LIMITS, SIMPLE]
+
+
+async def test_a_model_takes_its_place(db: hf.Database) -> None:
+    app = create_app(db=db, model=ScriptedModel())
+    async with over_http(app, db) as users:
+        agent = await users("alice").agent()
+
+    assert (agent.model, agent.notices) == ("scripted", [LIMITS])
+
+
+async def test_a_page_and_a_terminal_get_the_same_answer(db: hf.Database, alice: AsyncClient) -> None:
+    said = "My manager shouts at me and I cannot sleep"
+    there = await alice.run_turn("t", said)
+    async with companion(db.scope(tenant=f"{db.tenant}-2")) as runtime:
+        here = await runtime.run_turn("t", said, user="alice")
+
+    assert there.text == here.text
+
+
+@pytest.mark.promise("A-11")
+async def test_the_outside_sees_the_public_fields_and_no_others(alice: AsyncClient) -> None:
+    turn = await alice.run_turn("t", "I had a long day")
+
+    assert set(turn.output) == set(AgentOutput.__struct_fields__)
+
+
+@pytest.mark.promise("A-03")
+async def test_stages_are_told_in_words_for_people(alice: AsyncClient) -> None:
+    events = [event async for event in alice.stream_turn("t", "I had a long day")]
+    labels = [event.data.get("label") for event in events if event.type == "stage"]
+
+    assert [label for label in labels if label] == [
+        STAGE_LABELS[name]
+        for name in ("load_memory", "crisis_gate", "triage", "therapeutic_reply", "finalize_turn")
+    ]
+
+
+async def test_messages_say_where_they_came_from(db: hf.Database, alice: AsyncClient) -> None:
+    await alice.run_turn("t", "I had a long day")
+    inputs = (await db.thread("t").state(at=1))["$run"]["inputs"]
+
+    assert (inputs["channel"], inputs["user_id"], inputs["session_id"]) == ("web", "alice", "t")
+
+
+@pytest.mark.promise("R-22", "A-09")
+async def test_somebody_in_danger_gets_the_fixed_words_and_the_log_a_row(
+    users: Users, alice: AsyncClient
+) -> None:
+    turn = await alice.run_turn("t", DANGER)
+    rows = (await users("ada").operator.crises(thread="t")).rows
+    [reply] = await stamps(users, "t")
+
+    assert "988" in turn.text
+    assert turn.output["crisis"]["needs_crisis_response"]
+    assert [row.level for row in rows] == [turn.output["crisis"]["level"]]
+    assert reply["response_style"] == "crisis_response"
+
+
+@pytest.mark.promise("A-07")
+async def test_a_reply_says_where_its_exercise_stands(users: Users, alice: AsyncClient) -> None:
+    await alice.run_turn("t", "Can we do box breathing?")
+    await alice.run_turn("t", "yes")
+    stands = [each["exercise"] for each in await stamps(users, "t")]
+    steps = [each["step"] for each in stands]
+
+    assert {each["name"] for each in stands} == {"Box breathing"}
+    assert steps == sorted(set(steps))
+
+
+@pytest.mark.promise("R-08", "R-18")
+async def test_an_ended_session_tells_what_it_kept_and_the_next_thread_begins_with_it(
+    alice: AsyncClient,
+) -> None:
+    await alice.run_turn("one", "My sister is called Ann. I worry about my exam.")
+    await alice.run_turn("one", "Please keep your answers short.")
+    ended = await alice.end_session("one", feedback="positive")
+    assert ended.episode is not None
+    left = await alice.episode(ended.episode)
+
+    assert (left.status, left.feedback) == ("ended", "positive")
+    assert [(fact["subject"], fact["object"]) for fact in left.facts] == [("sister", "Ann")]
+    assert len(left.rules) == 1
+    assert (await alice.catch_up()).lines == [f"Last session ({', '.join(left.themes)}): {left.summary}."]
+
+
+async def test_what_is_forgotten_after_the_end_is_not_told_as_kept(alice: AsyncClient) -> None:
+    await alice.run_turn("one", "My sister is called Ann.")
+    ended = await alice.end_session("one")
+    assert ended.episode is not None
+    [fact] = (await alice.episode(ended.episode)).facts
+    await alice.forget_memory([str(fact["id"])])
+    await alice.forget_memory([str(fact["id"])], confirmed=True)
+
+    assert (await alice.episode(ended.episode)).facts == []
+
+
+async def test_an_earlier_session_keeps_its_own(alice: AsyncClient) -> None:
+    await alice.run_turn("one", "My sister is called Ann.")
+    first = await alice.end_session("one")
+    await alice.run_turn("one", "My brother is called Tom.")
+    second = await alice.end_session("one")
+    kept = [await alice.episode(each.episode or "") for each in (first, second)]
+
+    assert [[fact["object"] for fact in each.facts] for each in kept] == [["Ann"], ["Tom"]]
+
+
+@pytest.mark.promise("A-05")
+async def test_nothing_is_brought_up_for_who_does_not_want_it(alice: AsyncClient) -> None:
+    await alice.run_turn("one", "My sister is called Ann. I worry about my exam.")
+    await alice.end_session("one")
+    await alice.set_recall(on=False)
+
+    assert (await alice.catch_up()).lines == []
+
+
+@pytest.mark.promise("R-14")
+async def test_incognito_the_companion_answers_and_leaves_nothing(
+    db: hf.Database, alice: AsyncClient
+) -> None:
+    turn = await alice.run_turn("t", "My sister is called Ann.", mode="incognito")
+    await alice.end_session("t")
+
+    assert turn.text
+    assert (await alice.threads()).threads == []
+    assert (await alice.memory()).facts == []
+    assert (await alice.catch_up()).lines == []

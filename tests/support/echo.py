@@ -1,0 +1,54 @@
+"""A plain chat for servers under test: it says again what it heard, and knows nothing of any companion."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+from holdfast.core.errors import ModelFailed
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.memory.finalizing import Finalizer
+from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
+from holdfast.server.runtimes import MakeRuntime
+from holdfast.server.settings import ServerSettings
+from holdfast.threads.database import Database
+
+T = TypeVar("T")
+LONGEST = 400
+
+
+class EchoModel:
+    """Says again what was said last."""
+
+    name = "echo"
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        """One short answer, word by word."""
+        said = [message.text for message in request.messages if message.role == "user" and message.text]
+        text = f"You said: “{said[-1][:LONGEST] if said else ''}”."
+        words = text.split(" ")
+        for index, word in enumerate(words):
+            yield Text(word if index == len(words) - 1 else f"{word} ")
+        heard = sum(len(message.text.split()) for message in request.messages)
+        yield Reply(text=text, usage=Usage(calls=1, input_tokens=heard, output_tokens=len(words)))
+
+    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+        """Nothing: it can fill no form."""
+        raise ModelFailed(model=self.name, problem="it gives no typed answers")
+
+
+def chatting(model: Model | None = None, settings: ServerSettings | None = None) -> MakeRuntime:
+    """Makes runtimes that chat with a model, as the settings of a server say."""
+    told, speaker = settings or ServerSettings(), model or EchoModel()
+
+    def make(db: Database) -> Runtime:
+        return Runtime(
+            db,
+            model=speaker,
+            sweep_seconds=told.sweep_seconds,
+            finalize=Finalizer(speaker),
+            finalize_active_sessions_on_close=False,
+            pinned=told.workers == 1 and not told.url.startswith("postgres"),
+        )
+
+    return make

@@ -1,0 +1,168 @@
+"""Those who wait for a thread: woken by what this process commits, and by looking around for others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from holdfast.core.errors import StoreBusy
+from holdfast.core.values import Scope
+from holdfast.stores.waking import AT_ONCE, Asked, Wakes
+
+ANN, BOB = Scope(tenant="acme", user="ann"), Scope(tenant="acme", user="bob")
+SOON = 0.001
+
+
+class Elsewhere:
+    """What other processes have committed, as a test says."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.threads: dict[tuple[Scope, str], int | None] = {}
+        self.signs = 0
+        self.asked: list[Sequence[Asked]] = []
+        self.error: StoreBusy | None = None
+
+    def commit(self, scope: Scope, thread: str, version: int | None) -> None:
+        self.commits += 1
+        self.threads[scope, thread] = version
+
+    async def sign(self) -> object:
+        self.signs += 1
+        if self.error is not None:
+            raise self.error
+        return self.commits
+
+    async def versions(self, asked: Sequence[Asked]) -> list[int | None]:
+        self.asked.append(asked)
+        return [self.threads.get((each.scope, each.thread), 0) for each in asked]
+
+    async def looked(self, times: int = 3) -> None:
+        """Wait for a few more looks."""
+        until = self.signs + times
+        while self.signs < until:  # noqa: ASYNC110 - a look tells nobody
+            await asyncio.sleep(SOON)
+
+
+async def waited(wakes: Wakes, scope: Scope, thread: str, after: int = 0) -> bool:
+    with wakes.waiting(scope, thread, after) as woken:
+        done, _ = await asyncio.wait([woken], timeout=10)
+    return bool(done)
+
+
+@pytest.fixture
+def elsewhere() -> Elsewhere:
+    return Elsewhere()
+
+
+@pytest.fixture
+def wakes(elsewhere: Elsewhere) -> Wakes:
+    return Wakes(elsewhere, seconds=SOON)
+
+
+async def begun(wakes: Wakes, *threads: tuple[Scope, str]) -> list[asyncio.Task[bool]]:
+    """Tasks that wait for some threads."""
+    tasks = [asyncio.create_task(waited(wakes, scope, thread)) for scope, thread in threads]
+    await asyncio.sleep(0)
+    return tasks
+
+
+async def test_a_commit_of_this_process_wakes_without_a_look(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    mine, theirs = await begun(wakes, (ANN, "mine"), (ANN, "theirs"))
+    wakes.wake("acme", ["mine"])
+    woken = await mine
+
+    assert (woken, theirs.done(), elsewhere.signs) == (True, False, 0)
+    theirs.cancel()
+
+
+async def test_while_nobody_commits_no_thread_is_asked_for(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    tasks = await begun(wakes, (ANN, "a"), (BOB, "b"))
+    await elsewhere.looked()
+    first = len(elsewhere.asked)
+    await elsewhere.looked(10)
+
+    assert len(elsewhere.asked) == first
+    for task in tasks:
+        task.cancel()
+
+
+async def test_a_commit_elsewhere_wakes_whoever_waits_for_it(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    mine, theirs = await begun(wakes, (ANN, "a"), (BOB, "a"))
+    await elsewhere.looked()
+    elsewhere.commit(ANN, "a", 1)
+    woken = await mine
+    await elsewhere.looked()
+
+    assert (woken, theirs.done()) == (True, False)
+    theirs.cancel()
+
+
+async def test_who_waits_for_a_thread_that_is_gone_is_woken(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    [task] = await begun(wakes, (ANN, "a"))
+    elsewhere.commit(ANN, "a", None)
+
+    assert await task
+
+
+async def test_a_crowd_is_asked_for_in_parts_and_all_of_it(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    names = [f"t{number}" for number in range(AT_ONCE * 2 + 10)]
+    tasks = await begun(wakes, *((ANN, name) for name in names))
+    for name in names:
+        elsewhere.commit(ANN, name, 1)
+    woken = await asyncio.gather(*tasks)
+
+    assert all(woken)
+    assert max(map(len, elsewhere.asked)) == AT_ONCE
+
+
+async def test_listeners_of_one_thread_cost_one_question(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    tasks = await begun(wakes, *[(ANN, "a")] * 100)
+    elsewhere.commit(ANN, "a", 1)
+    await asyncio.gather(*tasks)
+
+    assert elsewhere.asked == [[Asked(ANN, "a")]]
+
+
+async def test_an_error_wakes_everybody_to_meet_it_themselves(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    elsewhere.error = StoreBusy(store="elsewhere")
+    tasks = await begun(wakes, (ANN, "a"), (BOB, "b"))
+
+    assert await asyncio.gather(*tasks) == [True, True]
+
+
+async def test_after_an_error_it_looks_again(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    elsewhere.error = StoreBusy(store="elsewhere")
+    await asyncio.gather(*await begun(wakes, (ANN, "a")))
+    elsewhere.error = None
+    [task] = await begun(wakes, (ANN, "a"))
+    elsewhere.commit(ANN, "a", 1)
+
+    assert await task
+
+
+async def test_nobody_looks_while_nobody_waits(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    [task] = await begun(wakes, (ANN, "a"))
+    await elsewhere.looked(1)
+    wakes.wake_all()
+    await task
+    before = elsewhere.signs
+    await asyncio.sleep(SOON * 20)
+
+    assert elsewhere.signs <= before + 1
+
+
+def test_it_looks_on_the_loop_that_is_there_now(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    async def left_waiting() -> None:
+        await begun(wakes, (ANN, "a"))
+
+    async def woken() -> bool:
+        [task] = await begun(wakes, (ANN, "a"))
+        elsewhere.commit(ANN, "a", 1)
+        return await task
+
+    asyncio.run(left_waiting())
+
+    assert asyncio.run(woken())
