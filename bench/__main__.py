@@ -34,6 +34,7 @@ CLAIMS = (
     "adk",
     "openai_agents",
     "memory",
+    "vectors",
     "imports",
     "langgraph",
     "server",

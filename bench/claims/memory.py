@@ -37,9 +37,9 @@ async def measure(ground: Ground) -> Section:
         vectors = Retriever(await filled(db, VECTORS, owner="few"), embedder)
         await vectors.embed()
         contestants = [
-            _contestant("words", f"top 20 of {count:,} facts", words.recall),
-            _contestant("search", f"first page among {count:,} facts", lambda said: _searched(db, said)),
-            _contestant("words and vectors", f"hashing, {VECTORS:,} facts and vectors", vectors.recall, 0.1),
+            contestant("words", f"top 20 of {count:,} facts", words.recall),
+            contestant("search", f"first page among {count:,} facts", lambda said: _searched(db, said)),
+            contestant("words and vectors", f"hashing, {VECTORS:,} facts and vectors", vectors.recall, 0.1),
         ]
         timings = await one_by_one(contestants, ground.pace(rounds=20, block=20, warmup=20))
     return Section(
@@ -97,9 +97,10 @@ async def _searched(db: hf.Database, said: str) -> SearchPage:
     return await search_everything(db, Search(query=said, owner="bench"))
 
 
-def _contestant(
+def contestant(
     name: str, detail: str, find: Callable[[str], Awaitable[object]], share: float = 1.0
 ) -> Contestant:
+    """Somebody who is asked about messages."""
     chance = random.Random("messages")
 
     def ready(number: int) -> Act:

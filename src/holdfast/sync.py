@@ -36,8 +36,8 @@ P = ParamSpec("P")
 _END = object()
 
 
-class _Loop:
-    """An event loop that runs in a thread of its own."""
+class BackgroundLoop:
+    """An event loop that runs in a thread of its own, for whoever must not be held up by one."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -91,7 +91,7 @@ class _Loop:
 class _Front(Generic[A]):
     """What blocks in front of something that is awaited."""
 
-    def __init__(self, behind: A, loop: _Loop) -> None:
+    def __init__(self, behind: A, loop: BackgroundLoop) -> None:
         self._behind = behind
         self._loop = loop
 
@@ -111,7 +111,7 @@ def _blocking(
 
 
 def _making(
-    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]], front: Callable[[R, _Loop], S]
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]], front: Callable[[R, BackgroundLoop], S]
 ) -> Callable[Concatenate[Any, P], S]:
     """The same for a method whose result blocks too."""
 
@@ -281,7 +281,7 @@ class Opened(Database):
 
 def open(url: str, *, limits: Limits | None = None, files: Files | None = None) -> Opened:
     """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``."""
-    loop = _Loop()
+    loop = BackgroundLoop()
     try:
         return Opened(loop.run(open_async, url, limits=limits, files=files), loop)
     except BaseException:

@@ -10,6 +10,7 @@ from pathlib import Path
 from playwright.async_api import Page, async_playwright
 
 from tests.architecture.source import ROOT
+from tests.browser.bench import equip
 from tests.browser.conftest import FLAGS, Visitor, chromium
 from tests.browser.world import furnish, running
 
@@ -20,6 +21,7 @@ PICTURES: list[tuple[str, str, int, int, str]] = [
     ("thread", f"/studio/threads/trip-{USER}?at=7", 1280, 760, "light"),
     ("approval", f"/studio/threads/invoice-{USER}", 1120, 640, "dark"),
     ("memory", "/studio/memory", 1120, 640, "light"),
+    ("workbench", f"/studio/workbench/trip-{USER}", 1120, 1010, "light"),
     ("system", "/studio/system", 1120, 760, "dark"),
     ("phone", f"/studio/threads/trip-{USER}", 360, 700, "light"),
 ]
@@ -31,6 +33,7 @@ async def main(folder: Path) -> None:
         async with running(Path(place) / "studio.db") as studio, async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
             await furnish(studio, USER)
+            await equip(studio, USER, f"trip-{USER}")
             visitor = Visitor(browser, studio, USER)
             for name, path, width, height, theme in PICTURES:
                 page = await visitor.open(path, width=width, height=height, theme=theme)
@@ -38,6 +41,8 @@ async def main(folder: Path) -> None:
                     for number in range(6 if name == "system" else 0):
                         await client.run_turn(f"busy-{number % 2}", "How is the weather?")
                         await asyncio.sleep(2)
+                if name == "workbench":
+                    await page.get_by_role("button", name="Read tides.md").click()
                 await picture(page, folder / f"studio-{name}.png")
             await visitor.close()
             await browser.close()

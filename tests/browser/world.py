@@ -17,6 +17,8 @@ from holdfast.runtime.memory.values import Candidate, Source
 from holdfast.runtime.models import Part, Reply, Request, Text, ToolCall, Usage
 from holdfast.server.app import create_app
 from holdfast.server.settings import ServerSettings
+from holdfast.workbench.artifacts import Artifacts
+from holdfast.workbench.volume import Volume
 from tests.server.live import listening
 
 LONG = 400
@@ -96,15 +98,27 @@ def _answer(role: str, heard: str) -> list[str]:
 class Studio:
     """A running server, its database, and clients of its users."""
 
-    def __init__(self, address: str, url: str, db: hf.Database, go_on: asyncio.Event) -> None:
+    def __init__(
+        self, address: str, url: str, db: hf.Database, go_on: asyncio.Event, volume: Path | None = None
+    ) -> None:
         self.address = address
         self.go_on = go_on
         self.url = url
         self.db = db
+        self._volume = volume
 
     def client(self, user: str) -> AsyncClient:
         """The client of a user."""
         return AsyncClient(self.address, headers={"X-Holdfast-User": user})
+
+    def volume(self, user: str) -> Volume:
+        """The volume of a user."""
+        assert self._volume is not None
+        return Volume(self._volume, self.db.tenant, user)
+
+    def artifacts(self, user: str, thread: str) -> Artifacts:
+        """What a thread of a user made."""
+        return Artifacts(self.db.scope(tenant=self.db.tenant, user=user), thread, self.volume(user))
 
 
 @asynccontextmanager
@@ -113,10 +127,10 @@ async def running(file: Path) -> AsyncIterator[Studio]:
     url = f"sqlite:///{file}"
     async with hf.open(url) as db:
         model = Guide(go_on := asyncio.Event())
-        settings = ServerSettings(url=url, sweep_seconds=3600)
+        settings = ServerSettings(url=url, sweep_seconds=3600, volume=str(file.parent / "volume"))
         app = create_app(settings, db=db, make_runtime=lambda scoped: _runtime(scoped, model))
         async with listening(app) as address:
-            yield Studio(address, url, db, go_on)
+            yield Studio(address, url, db, go_on, file.parent / "volume")
 
 
 def _runtime(db: hf.Database, model: Guide) -> hf.Runtime[Any, Any]:

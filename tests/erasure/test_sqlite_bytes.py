@@ -197,6 +197,26 @@ async def test_erasing_again_completes_what_waited(
     assert traces(raw(file), "alice") == []
 
 
+@pytest.mark.parametrize("tries", [0, 1, 3])
+async def test_a_log_that_is_being_moved_to_the_file_is_waited_for(
+    file: Path, store_name: str, monkeypatch: pytest.MonkeyPatch, tries: int
+) -> None:
+    busy = iter(range(tries))
+
+    class Moving(apsw.Connection):
+        """Says for a while that somebody else is at it, without asking whether to wait, as SQLite does."""
+
+        def wal_checkpoint(self, dbname: str | None = None, mode: int = 0) -> tuple[int, int]:
+            if next(busy, None) is not None:
+                raise apsw.BusyError
+            return super().wal_checkpoint(dbname, mode)
+
+    waiting = await asyncio.to_thread(scrubbing.scrub, lambda: Moving(str(file)), str(file))
+
+    assert waiting == ()
+    assert next(busy, None) is None
+
+
 @pytest.mark.crash
 @pytest.mark.promise("B-07")
 @pytest.mark.parametrize("commits", [1, 2, 3, 4])

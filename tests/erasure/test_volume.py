@@ -280,6 +280,48 @@ async def test_a_rule_that_lets_threads_go_lets_their_manifests_go(kept: hf.Data
     assert [path for path in traces(root, "alice") if "react-session" in path] == []
 
 
+# A part of a thread.
+
+
+@pytest.mark.promise("B-07")
+async def test_a_part_takes_the_manifests_along_that_hold_it(kept: hf.Database, root: Path) -> None:
+    thread = kept.thread("alice-2")
+    await thread.append(items=[hf.user("zanzibarquartz once more", id="x")])
+    receipt = await thread.erase(["x"])
+    left = traces(root, "alice")
+
+    assert files_of(receipt.counts) == {"files in manifests": 6}
+    assert [path for path in left if "react-session" in path] == []
+    assert any(path.endswith("artifacts/1/map.txt") for path in left)
+
+
+@pytest.mark.promise("B-07")
+async def test_a_part_that_is_held_leaves_the_manifests(kept: hf.Database, root: Path) -> None:
+    before = traces(root, "alice")
+    (item,) = await kept.thread("alice-1").items()
+    await kept.retention.hold(owner="alice", reason="case 12")
+    with pytest.raises(LegalHold):
+        await kept.thread("alice-1").erase(after=item.place - 1, before=item.place + 1)
+
+    assert traces(root, "alice") == before
+
+
+@pytest.mark.crash
+@pytest.mark.promise("B-07")
+async def test_a_part_that_was_broken_off_is_settled_with_its_manifests(
+    kept: hf.Database, root: Path
+) -> None:
+    await kept.thread("alice-1").append(items=[hf.user("zanzibarquartz once more", id="x")])
+    kept.files = Dying(root, "put_aside", after=False)
+    with pytest.raises(Killed):
+        await kept.thread("alice-1").erase(["x"])
+    kept.files = Volumes(root)
+    (settled,) = await kept.retention.settle()
+
+    assert (settled.status, files_of(settled.counts)) == (COMPLETE, {"files in manifests": 6})
+    assert [path for path in traces(root, "alice") if "react-session" in path] == []
+
+
 # Broken off.
 
 

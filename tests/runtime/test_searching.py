@@ -52,7 +52,11 @@ async def mine(db: Database) -> Database:
     await trip.append(items=[hf.user("My sister Ann hates boats")])
     memory = Memory(db, "alice")
     await memory.learn([sister("Ann"), allergic("peanuts"), rule("boats", "Do not mention boats at dinner.")])
-    await memory.close_episode(Arc(id="", episode="e1", summary="talked about the boat", themes=("sailing",)))
+    await memory.db.commit(
+        await memory.closing(
+            Arc(id="", episode="e1", summary="talked about the boat", themes=("sailing",)), []
+        )
+    )
     bobs = await db.create("bobs", owner="bob")
     await bobs.append(items=[hf.user("Bob sails boats too")])
     await Memory(db, "bob").learn([sister("Beth"), allergic("peanuts")])

@@ -16,7 +16,7 @@ from holdfast.runtime.loop import respond
 from holdfast.runtime.models import Reply, Usage
 from holdfast.runtime.schema import Conversation
 from holdfast.runtime.stateless import run_agent
-from holdfast.runtime.steps import Price, Step, prices_from, steps
+from holdfast.runtime.steps import Price, Step, prices_from, run_steps
 from holdfast.runtime.suspension import PassOn
 from holdfast.runtime.tools import Effect, tool
 from holdfast.testing.clock import Clock
@@ -62,7 +62,7 @@ async def local() -> AsyncIterator[Database]:
 
 
 async def kinds(db: Database, run: str, thread: str = "a") -> list[tuple[str, str]]:
-    return [(step.kind, step.name) for step in await steps(db, thread, run)]
+    return [(step.kind, step.name) for step in await run_steps(db, thread, run)]
 
 
 @pytest.mark.promise("F-12")
@@ -93,7 +93,7 @@ async def test_a_model_call_has_its_tokens_its_stage_and_its_times(local: Databa
 
     async with Runtime(local, model=ScriptedModel(slowly), clock=clock) as runtime:
         done = await runtime.run_turn("a", "Hi")
-    asked = (await steps(local, "a", done.run))[0]
+    asked = (await run_steps(local, "a", done.run))[0]
 
     assert (asked.input_tokens, asked.output_tokens, asked.stage) == (12, 3, "respond")
     assert asked.started == Clock().now
@@ -105,7 +105,7 @@ async def test_without_a_price_a_step_has_no_cost(local: Database) -> None:
     async with Runtime(local, model=ScriptedModel("Hello.")) as runtime:
         done = await runtime.run_turn("a", "Hi")
 
-    assert [step.cost for step in await steps(local, "a", done.run)] == [None, None]
+    assert [step.cost for step in await run_steps(local, "a", done.run)] == [None, None]
     assert done.usage.cost == 0
 
 
@@ -114,7 +114,7 @@ async def test_a_price_table_prices_steps_and_the_run(local: Database) -> None:
     async with Runtime(local, model=ScriptedModel(said), prices=DEAR) as runtime:
         done = await runtime.run_turn("a", "Hi")
 
-    assert [step.cost for step in await steps(local, "a", done.run)] == [300, None]
+    assert [step.cost for step in await run_steps(local, "a", done.run)] == [300, None]
     assert done.usage.cost == 300
 
 
@@ -123,7 +123,7 @@ async def test_a_price_of_nothing_is_a_cost_of_nothing(local: Database) -> None:
     async with Runtime(local, model=ScriptedModel("Hello."), prices=free) as runtime:
         done = await runtime.run_turn("a", "Hi")
 
-    assert (await steps(local, "a", done.run))[0].cost == 0
+    assert (await run_steps(local, "a", done.run))[0].cost == 0
 
 
 async def test_a_cost_that_the_model_tells_is_kept(local: Database) -> None:
@@ -131,7 +131,7 @@ async def test_a_cost_that_the_model_tells_is_kept(local: Database) -> None:
     async with Runtime(local, model=ScriptedModel(said)) as runtime:
         done = await runtime.run_turn("a", "Hi")
 
-    assert (await steps(local, "a", done.run))[0].cost == 42
+    assert (await run_steps(local, "a", done.run))[0].cost == 42
 
 
 async def test_what_failed_attempts_cost_is_part_of_the_step(local: Database) -> None:
@@ -139,7 +139,7 @@ async def test_what_failed_attempts_cost_is_part_of_the_step(local: Database) ->
     async with Runtime(local, model=ScriptedModel(broken, "Hello.")) as runtime:
         done = await runtime.run_turn("a", "Hi")
 
-    assert (await steps(local, "a", done.run))[0].output_tokens == 8
+    assert (await run_steps(local, "a", done.run))[0].output_tokens == 8
 
 
 async def test_a_tool_that_failed_says_why(local: Database) -> None:
@@ -147,7 +147,7 @@ async def test_a_tool_that_failed_says_why(local: Database) -> None:
     async with Runtime(local, model=script, tools=[run_code]) as runtime:
         done = await runtime.run_turn("a", "Go")
 
-    assert [step.error for step in await steps(local, "a", done.run)] == [
+    assert [step.error for step in await run_steps(local, "a", done.run)] == [
         None,
         "ZeroDivisionError: 1/0",
         None,
@@ -165,7 +165,7 @@ async def test_an_error_that_is_no_text_does_not_keep_the_run_from_ending(local:
 
     async with Runtime(local, stages=[odd]) as runtime:
         done = await runtime.run_turn("a", "Go")
-    error = (await steps(local, "a", done.run))[0].error
+    error = (await run_steps(local, "a", done.run))[0].error
 
     assert error == "ValueError: ?" + "x" * (500 - len("ValueError: ?"))
 
@@ -176,7 +176,7 @@ async def test_a_run_that_failed_has_the_steps_up_to_its_failure(local: Database
         with pytest.raises(ModelFailed):
             await runtime.run_turn("a", "Go", key="k")
         run = (await local.thread("a").changesets())[-1].run_id or ""
-    told = await steps(local, "a", run)
+    told = await run_steps(local, "a", run)
 
     assert [step.kind for step in told] == ["model", "tool", "model"]
     assert told[-1].error == "model_failed: Model 'm' failed: it is down."
@@ -224,7 +224,7 @@ async def test_a_run_of_another_thread_is_not_found(local: Database) -> None:
         await local.create("b")
 
     with pytest.raises(RecordNotFound):
-        await steps(local, "b", done.run)
+        await run_steps(local, "b", done.run)
 
 
 async def test_steps_cost_no_trip_and_no_row(local: Database) -> None:

@@ -149,10 +149,26 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     # Runs.
     ("GET", "/runs"): Attack(ask=get("/runs"), others=APART, cursor="taken"),
     ("GET", "/runs/{run:str}"): Attack(ask=get("/runs/{v.waiting_run}"), others=HIDDEN),
+    ("GET", "/runs/{run:str}/steps"): Attack(ask=get("/runs/{v.waiting_run}/steps"), others=HIDDEN),
     ("POST", "/runs/{run:str}/cancel"): Attack(ask=post("/runs/{v.waiting_run}/cancel"), others=HIDDEN),
     ("POST", "/runs/{run:str}/decisions"): Attack(
         ask=post("/runs/{v.waiting_run}/decisions", {"decisions": {"c1": {"decision": "replay"}}}),
         others=HIDDEN,
+    ),
+    # Data sets and experiments.
+    ("GET", "/datasets"): Attack(ask=get("/datasets"), others=APART, cursor="taken"),
+    ("GET", "/datasets/{name:str}/examples"): Attack(
+        ask=get("/datasets/{v.dataset}/examples"), others=HIDDEN, cursor="taken"
+    ),
+    ("GET", "/experiments"): Attack(ask=get("/experiments"), others=APART, cursor="taken"),
+    ("GET", "/experiments/{name:str}"): Attack(ask=get("/experiments/{v.dataset}"), others=HIDDEN),
+    ("GET", "/experiments/{name:str}/results"): Attack(
+        ask=get("/experiments/{v.dataset}/results"), others=HIDDEN, cursor="taken"
+    ),
+    ("GET", "/comparisons"): Attack(
+        ask=get("/comparisons", first="{v.dataset}", second="{v.dataset}", everything="true"),
+        others=HIDDEN,
+        cursor="taken",
     ),
     # Sessions.
     ("GET", "/sessions/state"): Attack(ask=get("/sessions/state"), others=APART),
@@ -198,6 +214,14 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     # Calls.
     ("POST", "/sessions/{id:str}/voice"): Attack(
         ask=post(SPOKEN, {"said": "What did I say?"}), others={"eve": {200}, "bob": {404}}
+    ),
+    ("POST", "/sessions/{id:str}/voice/session"): Attack(ask=post(f"{SPOKEN}/session", OWNER), others=REFUSED),
+    ("POST", "/sessions/{id:str}/voice/heard"): Attack(
+        ask=post(f"{SPOKEN}/heard", {"id": "u1", "said": "What did I say?", **OWNER}), others=REFUSED
+    ),
+    ("POST", "/sessions/{id:str}/voice/tools"): Attack(
+        ask=post(f"{SPOKEN}/tools", {"id": "c1", "name": "recall", "arguments": {"about": SECRET}, **OWNER}),
+        others=REFUSED,
     ),
     ("POST", "/sessions/{id:str}/voice/alive"): Attack(ask=post(f"{SPOKEN}/alive", {}), others=HIDDEN),
     ("POST", "/sessions/{id:str}/voice/lost"): Attack(ask=post(f"{SPOKEN}/lost"), others=HIDDEN),

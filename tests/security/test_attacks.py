@@ -94,8 +94,19 @@ async def test_every_list_with_a_cursor_is_in_the_suite() -> None:
 # Whoever asks about her own is served, so that a refusal of others means something.
 
 
+def reads(route: tuple[str, str]) -> bool:
+    """Whether a route changes nothing, whoever is served."""
+    return route[0] == "GET"
+
+
+def is_refused(route: tuple[str, str], who: str) -> bool:
+    """Whether a route has nothing for another, so that nothing may come of asking."""
+    return all(status >= 400 for status in ATTACKS[route].others[who])
+
+
 @every_route
-async def test_the_owner_is_served(server: World, victim: Victim, route: tuple[str, str]) -> None:
+async def test_the_owner_is_served(server: World, route: tuple[str, str]) -> None:
+    victim = await (server.victim_of("owners who read") if reads(route) else server.victim())
     answer = await server.as_(ATTACKS[route].owner, ATTACKS[route].ask(victim))
 
     assert answer.status_code < 300, answer.text
@@ -103,9 +114,9 @@ async def test_the_owner_is_served(server: World, victim: Victim, route: tuple[s
 
 @pytest.mark.parametrize("who", ["eve", "bob"], ids=["another tenant", "another user"])
 @every_route
-async def test_others_get_nothing_and_change_nothing(
-    server: World, victim: Victim, route: tuple[str, str], who: str
-) -> None:
+async def test_others_get_nothing_and_change_nothing(server: World, route: tuple[str, str], who: str) -> None:
+    harmless = reads(route) or is_refused(route, who)
+    victim = await (server.victim_of("others") if harmless else server.victim())
     attack = ATTACKS[route]
     before = await server.belongings(victim)
     answer = await server.as_(who, attack.ask(victim))
@@ -116,14 +127,13 @@ async def test_others_get_nothing_and_change_nothing(
     assert await server.belongings(victim) == before
 
 
-NAMES = ("thread", "run", "waiting_run", "fact", "job")
+NAMES = ("thread", "run", "waiting_run", "fact", "job", "dataset")
 named = [route for route, attack in ATTACKS.items() if attack.others["bob"] == {404}]
 
 
 @pytest.mark.parametrize("route", named, ids=" ".join)
-async def test_what_is_anothers_looks_like_what_is_not_there(
-    server: World, victim: Victim, route: tuple[str, str]
-) -> None:
+async def test_what_is_anothers_looks_like_what_is_not_there(server: World, route: tuple[str, str]) -> None:
+    victim = await (server.victim() if route in MAKES_A_THREAD else server.victim_of("those who compare"))
     names: dict[str, Any] = {name: f"{getattr(victim, name)}~" for name in NAMES}
     made_up = replace(victim, **names)
     hers = await server.as_("bob", ATTACKS[route].ask(victim))
@@ -138,7 +148,7 @@ async def test_what_is_anothers_looks_like_what_is_not_there(
 
 
 def _without_names(answer: httpx.Response) -> str:
-    return re.sub(r"(diary|run|fact|job)-[\w~]+(-w)?", "NAME", answer.text)
+    return re.sub(r"(diary|run|fact|job|set)-[\w~]+(-w)?", "NAME", answer.text)
 
 
 @pytest.mark.parametrize("credentials", BAD)
@@ -202,9 +212,8 @@ async def test_a_key_without_the_scope_is_no_administrators(
 
 # Whoever has an archive may keep a copy of it in a tenant that is all theirs, so an import is no attack.
 @pytest.mark.parametrize("route", [route for route in ROUTES if route[1] != "/sessions/import"], ids=" ".join)
-async def test_a_key_of_a_whole_tenant_reaches_no_other(
-    server: World, victim: Victim, route: tuple[str, str]
-) -> None:
+async def test_a_key_of_a_whole_tenant_reaches_no_other(server: World, route: tuple[str, str]) -> None:
+    victim = await server.victim_of("keys of another tenant")  # whatever they make is in their own
     before = await server.belongings(victim)
     answer = await server.as_("globex", ATTACKS[route].ask(victim))
 
@@ -226,12 +235,18 @@ async def cursor_of(server: World, route: tuple[str, str], victim: Victim) -> tu
     return first, str(cursor)
 
 
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def listed(server: World) -> Victim:
+    """One of two victims, so that every list has another page."""
+    await server.victim_of("cursors, first")
+    return await server.victim_of("cursors, second")
+
+
 @pytest.mark.parametrize("route", with_cursor, ids=" ".join)
 async def test_a_cursor_is_good_for_whom_it_was_made(
-    server: World, victim: Victim, route: tuple[str, str]
+    server: World, listed: Victim, route: tuple[str, str]
 ) -> None:
-    await server.victim()
-    first, cursor = await cursor_of(server, route, victim)
+    first, cursor = await cursor_of(server, route, listed)
     with_it = Ask(method="GET", path=first.path, params={**first.params, "cursor": cursor})
     hers = await server.as_("alice", with_it)
     theirs = [await server.as_(who, with_it) for who in ("bob", "eve")]
@@ -243,10 +258,9 @@ async def test_a_cursor_is_good_for_whom_it_was_made(
 
 @pytest.mark.parametrize("route", with_cursor, ids=" ".join)
 async def test_a_cursor_that_was_changed_is_refused(
-    server: World, victim: Victim, route: tuple[str, str]
+    server: World, listed: Victim, route: tuple[str, str]
 ) -> None:
-    await server.victim()
-    first, cursor = await cursor_of(server, route, victim)
+    first, cursor = await cursor_of(server, route, listed)
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     changed = [raw[:n] + bytes([raw[n] ^ 1]) + raw[n + 1 :] for n in range(len(raw))]
     texts = [base64.urlsafe_b64encode(each).rstrip(b"=").decode() for each in changed]
@@ -258,9 +272,8 @@ async def test_a_cursor_that_was_changed_is_refused(
         assert (answer.status_code, code_of(answer)) == (422, "invalid_argument"), text
 
 
-async def test_a_cursor_of_one_list_is_refused_by_every_other(server: World, victim: Victim) -> None:
-    await server.victim()
-    cursors = {route: await cursor_of(server, route, victim) for route in with_cursor}
+async def test_a_cursor_of_one_list_is_refused_by_every_other(server: World, listed: Victim) -> None:
+    cursors = {route: await cursor_of(server, route, listed) for route in with_cursor}
     for route, (first, _) in cursors.items():
         for other, (_, cursor) in cursors.items():
             asked = Ask(method="GET", path=first.path, params={**first.params, "cursor": cursor})

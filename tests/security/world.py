@@ -30,15 +30,22 @@ from holdfast.server.identity.entries import Membership, Tenant
 from holdfast.server.identity.keeping import Directory
 from holdfast.server.identity.keys import new_key, revoke
 from holdfast.server.identity.settings import AuthSettings
+from holdfast.server.realtime import CallPlan, Secret
 from holdfast.server.settings import ServerSettings
 from holdfast.workbench.artifacts import Artifacts
+from holdfast.workbench.datasets import Choice, make_dataset
 from holdfast.workbench.documents import Documents
+from holdfast.workbench.experiments import Plan
+from holdfast.workbench.scoring import exact
+from holdfast.workbench.trying import Terms, run_experiment
 from holdfast.workbench.volume import Volume
 from tests.support.issuer import Issuer, issuing
 
 SECRET = "harbour-lantern-7391"
 """What only alice may ever read."""
 
+DAY = 86_400
+"""How long tokens are good for: longer than the slowest run."""
 ACME, GLOBEX = "tid-acme", "tid-globex"
 HERE = f"http://server{API}"
 
@@ -57,7 +64,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Victim:
-    """What alice has: each case gets its own, so that nothing an attack does can hide in another."""
+    """What alice has. A case that changes it has its own, so that nothing it does can hide in another."""
 
     thread: str
     run: str
@@ -66,6 +73,7 @@ class Victim:
     episode: str
     job: str
     rule: str
+    dataset: str
     document: str
     artifact: str
     archive: bytes
@@ -91,6 +99,14 @@ class Noting:
         raise NotImplementedError
 
 
+class Secrets:
+    """A provider of realtime models that gives a secret to everybody."""
+
+    async def begin(self, plan: CallPlan) -> Secret:
+        """One secret, for all."""
+        return Secret(value="ek_1")
+
+
 @tool(approval=True)
 async def letter(text: str) -> str:
     """Send a letter."""
@@ -108,12 +124,13 @@ class World:
         self._db = db
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=HERE, timeout=20)
         self._numbers = itertools.count()
+        self._shared: dict[str, Victim] = {}
         self._users: dict[str, str] = {}
         now = time.time()
         self.tokens = {
-            "alice": issuer.token(tid=ACME, oid="alice"),
-            "bob": issuer.token(tid=ACME, oid="bob"),
-            "eve": issuer.token(tid=GLOBEX, oid="eve"),
+            "alice": issuer.token(tid=ACME, oid="alice", exp=now + DAY),
+            "bob": issuer.token(tid=ACME, oid="bob", exp=now + DAY),
+            "eve": issuer.token(tid=GLOBEX, oid="eve", exp=now + DAY),
         }
         self.bad = {
             "no token": None,
@@ -141,6 +158,12 @@ class World:
     async def as_(self, who: str, ask: Ask) -> httpx.Response:
         """Send a request as one of the three."""
         return await self.send(ask, self.tokens[who])
+
+    async def victim_of(self, cases: str) -> Victim:
+        """The one victim of cases that change nothing of hers, nor of whoever attacks."""
+        if cases not in self._shared:
+            self._shared[cases] = await self.victim()
+        return self._shared[cases]
 
     async def victim(self) -> Victim:
         """Something of everything, all of it alice's and all of it holding the secret."""
@@ -172,6 +195,7 @@ class World:
             episode=ended.json()["episode"],
             job=f"job-{number}",
             rule=f"rule-{number}",
+            dataset=await self._tried(thread, number, user),
             document=document,
             artifact=artifact,
             archive=archive,
@@ -185,6 +209,14 @@ class World:
         archive = await self._must("alice", Ask(method="POST", path=f"/sessions/{thread}/export"))
         await self._must("alice", Ask(method="DELETE", path=f"/sessions/{thread}"))
         return archive.content
+
+    async def _tried(self, thread: str, number: int, user: str) -> str:
+        """The name of a data set made from a thread of alice's, and of an experiment on it."""
+        mine, name = self._db.scope(tenant=ACME, user=user), f"set-{number}"
+        await make_dataset(mine, name, Choice(threads=(thread,)), now=number)
+        plan = Plan(dataset=name, subject="an echo", scorer="exact")
+        await run_experiment(mine, name, plan, lambda example: example.question, exact, Terms(at_once=1))
+        return name
 
     async def _crisis(self, thread: str, number: int, user: str) -> None:
         """A row of the crisis log about alice, and a hold on a thread of hers that nothing else needs."""
@@ -201,7 +233,7 @@ class World:
     async def _workbench(self, mine: hf.Database, thread: str, number: int, user: str) -> tuple[str, str]:
         """A document and an artifact of alice's, more than one of each, and something in core memory."""
         volume = Volume(self._root, ACME, user)
-        documents, artifacts = Documents(mine.thread(thread), volume), Artifacts(mine, thread, volume)
+        documents, artifacts = Documents(mine, thread, volume), Artifacts(mine, thread, volume)
         document = await documents.add("diary.txt", f"{SECRET} {number}".encode())
         await artifacts.save("a.txt", SECRET.encode())
         artifact = await artifacts.save("b.txt", f"{SECRET} {number}".encode())
@@ -274,6 +306,7 @@ async def _world(url: str, volume: Path) -> AsyncIterator[World]:
             db=db,
             authenticate=authentication(AuthSettings(mode="oidc", issuer=told), directory),
             make_runtime=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter]),
+            realtime=Secrets(),
         )
         async with running(app):
             made = World(app, db, issuer, revoked, volume)

@@ -5,15 +5,28 @@ from __future__ import annotations
 import inspect
 import socket
 from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
 
 import httpx
 import pytest
 
-from holdfast.client import AsyncClient, Client, calls, operator_calls
+from holdfast.client import (
+    AsyncClient,
+    Client,
+    calls,
+    experiment_calls,
+    memory_calls,
+    operator_calls,
+    workbench_calls,
+)
 from holdfast.client.events import Reader
 from holdfast.client.operators import AsyncOperator, Operator
+from holdfast.client.requests import Call
 from holdfast.client.values import Told
+from holdfast.client.workbenches import AsyncWorkbench, Workbench
 from holdfast.core.errors import OutcomeUnknown, StoreUnavailable, ThreadNotFound
+from holdfast.server.app import create_app
 
 EVENT = 'id: 1.0\nevent: message\ndata: {"n":1}\n\n'
 END = "event: end\ndata: {}\n\n"
@@ -35,7 +48,17 @@ def answering(*answers: httpx.Response | Exception) -> tuple[Client, list[httpx.
 
 def public(kind: type) -> set[str]:
     """What one can do with a client."""
-    return {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
+    return {name for name, value in inspect.getmembers_static(kind) if not name.startswith("_")}
+
+
+def calls_of(*modules: ModuleType) -> dict[str, Callable[..., Call[Any]]]:
+    """Every call of some modules, by its name."""
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
+    }
 
 
 def test_both_clients_can_do_the_same() -> None:
@@ -43,23 +66,46 @@ def test_both_clients_can_do_the_same() -> None:
 
 
 def test_every_call_is_a_method_of_both() -> None:
-    made = {
-        name
-        for name, value in vars(calls).items()
-        if inspect.isfunction(value) and value.__module__ == calls.__name__ and not name.startswith("_")
-    }
-
-    assert made - public(Client) == set()
+    assert calls_of(calls, memory_calls, experiment_calls).keys() - public(Client) == set()
 
 
 def test_every_call_of_operators_is_a_method_of_both() -> None:
-    made = {
-        name
-        for name, value in vars(operator_calls).items()
-        if inspect.isfunction(value) and value.__module__ == operator_calls.__name__
+    assert calls_of(operator_calls).keys() == public(Operator) == public(AsyncOperator)
+
+
+def test_every_call_of_the_workbench_is_a_method_of_both() -> None:
+    assert calls_of(workbench_calls).keys() == public(Workbench) == public(AsyncWorkbench)
+
+
+def needed(call: Callable[..., Call[Any]]) -> list[str]:
+    """What a call cannot be made without."""
+    found = inspect.signature(call).parameters.values()
+    return [each.name for each in found if each.default is each.empty]
+
+
+def fits(path: str, template: str) -> bool:
+    """Whether a path is one of those that a template of the API's description stands for."""
+    parts = zip(path.split("/"), template.split("/"), strict=False)
+    return path.count("/") == template.count("/") and all(
+        part == said or said.startswith("{") for part, said in parts
+    )
+
+
+LEFT_OUT = {("POST", "/api/v1/turns"): "run_turn names the thread in the path"}
+
+
+def test_every_route_of_the_api_has_a_call() -> None:
+    made = calls_of(calls, memory_calls, operator_calls, workbench_calls, experiment_calls).values()
+    asked = [call(**dict.fromkeys(needed(call), "x")) for call in made]
+    paths = create_app().openapi_schema.to_schema()["paths"]
+    without = {
+        (method.upper(), path)
+        for path, methods in paths.items()
+        for method in methods
+        if not any(each.method == method.upper() and fits(each.path, path) for each in asked)
     }
 
-    assert made == public(Operator) == public(AsyncOperator)
+    assert without == LEFT_OUT.keys()
 
 
 def test_operators_may_block_too() -> None:

@@ -65,6 +65,33 @@ async def test_nobody_elses_incognito_thread_is_there(talkers: Users) -> None:
     assert turn.text == "mine"
 
 
+async def test_an_incognito_thread_can_be_read_by_whose_it_is_until_it_ends(talkers: Users) -> None:
+    alice = talkers("alice")
+    await alice.run_turn("chat", "my secret", mode="incognito")
+    said = [each.text for each in (await alice.messages("chat")).messages]
+    state, detail = await alice.state("chat"), await alice.thread("chat")
+    turns = [each.user_message for each in (await alice.turns("chat")).turns]
+    changes, verdict = (await alice.changesets("chat")).changesets, await alice.verify("chat")
+    differs = await alice.diff("chat", 0)
+    listed = [each.id for each in (await alice.threads()).threads]
+    await alice.end_session("chat")
+
+    assert said == ["my secret", "my secret"]
+    assert (state.version, detail.version, len(changes), differs.after) == (3, 3, 3, 3)
+    assert (turns, verdict.ok, listed) == (["my secret"], True, [])
+    with pytest.raises(NotThere):
+        await alice.messages("chat")
+
+
+@pytest.mark.parametrize("name", ["thread", "items", "messages", "changesets", "state", "verify", "turns"])
+async def test_nobody_else_reads_an_incognito_thread(talkers: Users, name: str) -> None:
+    await talkers("alice").run_turn("chat", "my secret", mode="incognito")
+    others = [talkers("bob"), talkers("*"), talkers("alice", tenant="another")]
+    for other in others:
+        with pytest.raises(NotThere):
+            await getattr(other, name)("chat")
+
+
 async def test_going_incognito_takes_no_id_from_anybody(talkers: Users) -> None:
     await talkers("bob").run_turn("chat", "mine")
     await talkers("alice").run_turn("chat", "hello", mode="incognito")

@@ -19,7 +19,7 @@ from holdfast.client import AsyncClient, Client
 from holdfast.client.values import Told
 from holdfast.core.errors import InvalidArgument
 from holdfast.server.serving import check_workers
-from holdfast.server.settings import ServerSettings
+from holdfast.server.settings import ServerSettings, from_variables
 from tests.server.test_streams import up
 
 
@@ -84,6 +84,79 @@ def test_what_stands_against_a_start_is_said_and_it_does_not_start(tmp_path: Pat
     assert {"dev_auth_in_production", "database_required", "secret_missing"} <= codes
     assert (checked.returncode, refused.returncode) == (1, 1)
     assert error["code"] == "unsafe_settings"
+
+
+def refused(*arguments: str, **environment: str) -> tuple[int, dict[str, str]]:
+    """How a start that fails ends, and what it says: one error, and nothing else."""
+    with command(*arguments, "--json", **environment) as child:
+        _, said = child.communicate(timeout=60)
+    return child.returncode, json.loads(said)["error"]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_port_that_is_taken_is_told_in_a_sentence(tmp_path: Path, workers: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, error = refused("--db", f"{tmp_path}/a.db", "--port", port, "--workers", workers)
+
+    assert (code, error["code"]) == (1, "invalid_argument")
+    assert f"Port {port} " in error["message"]
+    assert "--port" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--db", "{folder}/none/a.db"), "storage_error", "directory does not exist"),
+        (("--db", "{folder}/words.txt"), "store_damaged", "not a database"),
+        (("--db", "{folder}/a.db", "--model", "nonsense:x"), "invalid_argument", "nonsense:x"),
+        (("--db", "{folder}/a.db", "--host", "localhost."), "unsafe_settings", "AUTH_MODE=dev"),
+    ],
+    ids=["no folder", "no database", "no model", "no loopback"],
+)
+def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
+    tmp_path: Path, arguments: tuple[str, ...], code: str, words: str
+) -> None:
+    (tmp_path / "words.txt").write_text("no database at all")
+    ended, error = refused(*(each.format(folder=tmp_path) for each in arguments), "--port", str(free_port()))
+
+    assert (ended, error["code"]) == (1, code)
+    assert words in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("STREAMS", "many"), ("STREAMS", "-1"), ("PING_SECONDS", "0"), ("TURNS", "0")]
+)
+def test_a_setting_that_cannot_be_used_is_named(name: str, value: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        from_variables({f"HOLDFAST_SERVER_{name}": value})
+
+    assert f"HOLDFAST_SERVER_{name}={value!r} cannot be used" in str(caught.value)
+
+
+@pytest.mark.slow
+async def test_ctrl_c_in_the_middle_of_a_stream_stops_it_well_and_it_starts_again(tmp_path: Path) -> None:
+    port = free_port()
+    arguments, address = ("--db", f"{tmp_path}/a.db", "--port", str(port)), f"http://127.0.0.1:{port}"
+    with command(*arguments) as child:
+        await up(address)
+        async with AsyncClient(address) as client:
+            await client.run_turn("t", "hello")
+            follow = asyncio.create_task(_first(client))
+            await asyncio.sleep(0.2)
+            child.send_signal(signal.SIGINT)
+            said = await asyncio.to_thread(child.communicate, timeout=20)
+            follow.cancel()
+            await asyncio.gather(follow, return_exceptions=True)
+    with command(*arguments):
+        await up(address)
+        async with AsyncClient(address) as client:
+            again = await client.run_turn("t", "hello again")
+
+    assert child.returncode == 130
+    assert said[1].rstrip().endswith("Stopped.")
+    assert "Traceback" not in said[1]
+    assert again.termination == "natural"
 
 
 @pytest.mark.slow

@@ -92,6 +92,7 @@ async def test_a_block_that_was_changed_since_is_not_overwritten(bench: AsyncWor
     assert [block.text for block in (await bench.core_memory("t")).blocks] == ["Ada", "Kind.", ""]
 
 
+@ON_ONE_STORE
 async def test_a_block_has_its_limit_and_its_name(bench: AsyncWorkbench) -> None:
     with pytest.raises(BlockFull):
         await bench.put_block("t", "human", "x" * 2001)
@@ -120,6 +121,7 @@ async def test_a_document_is_sent_listed_read_searched_and_unloaded(bench: Async
     assert (await bench.documents("t")).documents == []
 
 
+@ON_ONE_STORE
 async def test_a_file_of_the_volume_is_loaded_and_said_to_have_changed(
     bench: AsyncWorkbench, users: Users, root: Path
 ) -> None:
@@ -132,6 +134,7 @@ async def test_a_file_of_the_volume_is_loaded_and_said_to_have_changed(
     assert [each.condition for each in (await bench.documents("t")).documents] == ["changed"]
 
 
+@ON_ONE_STORE
 async def test_another_document_is_made_active(bench: AsyncWorkbench) -> None:
     first = await bench.add_document("t", "sea.md", MARKDOWN.encode())
     await bench.add_document("t", "notes.txt", b"Tea at four.")
@@ -248,6 +251,7 @@ def test_a_name_stays_inside_its_header(name: str, said: str) -> None:
     assert disposition(name) == said
 
 
+@ON_ONE_STORE
 async def test_a_damaged_artifact_is_named_and_not_sent(
     bench: AsyncWorkbench, users: Users, db: hf.Database, root: Path
 ) -> None:
@@ -263,6 +267,7 @@ async def test_a_damaged_artifact_is_named_and_not_sent(
 # The volume.
 
 
+@ON_ONE_STORE
 async def test_the_files_of_the_volume_are_listed_by_folder_and_page(
     bench: AsyncWorkbench, users: Users, root: Path
 ) -> None:
@@ -315,6 +320,7 @@ async def test_an_id_of_another_threads_artifact_is_not_there(
         await users("bob").workbench.artifact("u", made.id)
 
 
+@ON_ONE_STORE
 async def test_the_whole_tenants_key_reaches_the_owners_volume(users: Users, bench: AsyncWorkbench) -> None:
     document = await bench.add_document("t", "notes.txt", b"Tea at four.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import contextlib
 import io
 import itertools
@@ -16,7 +17,7 @@ from holdfast.workbench.interpreter.port import Isolation, Output, Printed, Rais
 
 
 class InProcess:
-    """Runs code in a namespace of its own. Code that calls ``die()`` ends it."""
+    """Runs code in a namespace of its own. ``die()`` ends it, and bytes are taken for a picture."""
 
     def __init__(self, id: str, sandbox: Sandbox) -> None:
         self.id = id
@@ -47,7 +48,9 @@ class InProcess:
         try:
             with contextlib.redirect_stdout(said):
                 value = self._value(code)
-            if value is not None:
+            if isinstance(value, bytes):
+                found.append(Shown(forms={"image/png": base64.b64encode(value).decode()}))
+            elif value is not None:
                 found.append(Shown(forms={"text/plain": repr(value)}, result=True))
         except Exception as error:  # noqa: BLE001  # what code raises is an output
             trace = traceback.format_exc()

@@ -22,6 +22,7 @@ from holdfast.testing.scripted import ScriptedModel, calls
 from holdfast.workbench.agent import Agent, Worked
 from holdfast.workbench.agent_tools import LOST
 from holdfast.workbench.interpreter.port import Output, Printed
+from holdfast.workbench.sandboxes import snapshots
 from holdfast.workbench.sessions import Workbench
 from holdfast.workbench.volume import Volume
 from tests.workbench.in_process import InProcesses
@@ -189,6 +190,30 @@ async def test_a_document_that_is_not_what_it_was_is_said_and_not_loaded(
     assert opened.problems[document.path].startswith("volume_file_changed")
 
 
+# Artifacts.
+
+
+async def test_a_picture_that_code_shows_is_kept(here: hf.Database, working: Working) -> None:
+    code = "bytes([137, 80, 78, 71, 13, 10, 26, 10])"
+    async with working(calls(("c1", "run_python", {"code": code})), "Drawn.") as (agent, bench, _):
+        worked = await agent.work("Draw.")
+        page = await bench.attachment.artifacts.list()
+
+    artifact = page.artifacts[0]
+    assert (artifact.name, artifact.type, artifact.run) == ("picture-1.png", "image/png", worked.run)
+    assert f"picture-1.png is kept as artifact {artifact.id}" in (await results(here))[0]
+
+
+async def test_the_agent_keeps_a_report_for_the_user(working: Working) -> None:
+    script = [calls(("c1", "artifact_write", {"name": "report.md", "text": "# Found"})), "Written."]
+    async with working(*script) as (agent, bench, _):
+        await agent.work("Report.")
+        page = await bench.attachment.artifacts.list()
+        _, content = await bench.attachment.artifacts.read(page.artifacts[0].id)
+
+    assert content == b"# Found"
+
+
 # Questions.
 
 
@@ -256,6 +281,7 @@ async def test_a_question_is_erased_with_the_session_that_asked_it(
     await db.erase(thread="s")
 
     assert (await db.threads()).threads == ()
+    assert await snapshots(db) == []
 
 
 # Finishing.

@@ -242,6 +242,50 @@ async def test_two_writers_of_one_session_end_with_the_newest(db: hf.Database, v
     assert (version, len(texts)) == (17, 17)
 
 
+class RacingVolume(Volume):
+    """A volume on which somebody else writes just before we do, once."""
+
+    theirs: bytes | None = None
+
+    def write(self, path: str, content: bytes, **options: Any) -> None:
+        if self.theirs is not None:
+            theirs, self.theirs = self.theirs, None
+            super().write(path, theirs)
+        super().write(path, content, **options)
+
+
+@pytest.mark.race
+@pytest.mark.promise("F-01")
+async def test_a_manifest_that_comes_between_looking_and_writing_is_not_overwritten(
+    db: hf.Database, tmp_path: Path
+) -> None:
+    volume = RacingVolume(tmp_path / "volume", "acme", "alice")
+    checkpoints = await ahead(db, volume, tmp_path)
+    volume.theirs = volume.read(checkpoints.path)
+    volume.delete(checkpoints.path)
+
+    with pytest.raises(ManifestConflict):
+        await checkpoints.save()
+    assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
+
+
+@pytest.mark.promise("B-07")
+async def test_what_was_erased_is_gone_from_the_manifest_at_the_next_checkpoint(
+    db: hf.Database, volume: Volume
+) -> None:
+    thread = await said(db, "one")
+    await thread.append(items=[hf.user("a secret", id="m-2")])
+    checkpoints = kept_by(db, volume)
+    await checkpoints.save()
+    before = b"a secret" in volume.read(checkpoints.path)
+
+    await thread.erase(["m-2"])
+    await checkpoints.save()
+
+    assert before
+    assert b"a secret" not in volume.read(checkpoints.path)
+
+
 # Saying which one holds.
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ from holdfast.core.errors import (
     VolumePathRefused,
 )
 from holdfast.core.manifest import DOCUMENTS, logs_of, manifest_of, read, replacement, written
-from holdfast.core.values import Changeset, Committed
+from holdfast.core.values import Result, Scope, Write
 from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.thread import Thread
 from holdfast.workbench.document_tools import document_tools
 from holdfast.workbench.documents import COPIES, TEXTS, Documents, documents_of, safe_name
 from holdfast.workbench.reading import extracting
 from holdfast.workbench.volume import Volume
+from holdfast.workbench.volumes import Volumes
 from tests.workbench.files import MARKDOWN, pdf
 
 NOTES = b"Tea at four.\n\nThe harbour is closed."
@@ -40,7 +40,8 @@ def volume(tmp_path: Path) -> Volume:
 @pytest.fixture
 async def documents(db: hf.Database, volume: Volume) -> Documents:
     """The documents of a new thread."""
-    return Documents(await db.create("t", owner="alice"), volume, author="alice")
+    await db.create("t", owner="alice")
+    return Documents(db, "t", volume, author="alice")
 
 
 # Loading.
@@ -106,7 +107,8 @@ async def test_another_user_has_no_such_document(
     documents: Documents, db: hf.Database, tmp_path: Path
 ) -> None:
     document = await documents.add("notes.txt", NOTES)
-    theirs = Documents(await db.create("u", owner="bob"), Volume(tmp_path / "volume", "acme", "bob"))
+    await db.create("u", owner="bob")
+    theirs = Documents(db, "u", Volume(tmp_path / "volume", "acme", "bob"))
     with pytest.raises(VolumeFileNotFound):
         await theirs.load(document.path)
 
@@ -164,25 +166,24 @@ async def test_without_a_document_there_is_nothing_to_look_at(documents: Documen
         await documents.peek()
 
 
-def late(thread: Thread, work: Callable[[], Awaitable[object]]) -> Thread:
-    """The thread, on which somebody else does some work right before the first append."""
-    append = thread.append
-    done: list[object] = []
+class Late(hf.Database):
+    """A database in which somebody else does some work right before the first change."""
 
-    async def appending(change: Changeset | None = None, **given: Any) -> Committed:
-        if not done:
-            done.append(None)
-            await work()
-        return await append(change, **given)
+    def __init__(self, db: hf.Database, work: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(db.store, Scope(tenant=db.tenant))
+        self._work = [work]
 
-    thread.append = appending  # type: ignore[method-assign]  # the moment between looking and writing
-    return thread
+    async def commit(self, writes: Sequence[Write]) -> list[Result]:
+        """Commit, once the work is done."""
+        if self._work:
+            await self._work.pop()()
+        return await super().commit(writes)
 
 
 async def test_two_load_at_the_same_moment_and_both_documents_are_there(
     documents: Documents, db: hf.Database, volume: Volume
 ) -> None:
-    mine = Documents(late(db.thread("t"), lambda: documents.add("notes.txt", NOTES)), volume)
+    mine = Documents(Late(db, lambda: documents.add("notes.txt", NOTES)), "t", volume)
     await mine.add("sea.md", MARKDOWN.encode())
 
     assert {document.name for document in (await mine.list()).documents} == {"notes.txt", "sea.md"}
@@ -192,7 +193,7 @@ async def test_an_unload_keeps_what_somebody_else_loaded_meanwhile(
     documents: Documents, db: hf.Database, volume: Volume
 ) -> None:
     first = await documents.add("sea.md", MARKDOWN.encode())
-    mine = Documents(late(db.thread("t"), lambda: documents.add("notes.txt", NOTES)), volume)
+    mine = Documents(Late(db, lambda: documents.add("notes.txt", NOTES)), "t", volume)
     await mine.unload(first.path)
 
     assert [document.name for document in (await mine.list()).documents] == ["notes.txt"]
@@ -267,7 +268,7 @@ async def test_a_new_process_finds_the_documents_on_the_volume(
     documents: Documents, db: hf.Database, tmp_path: Path
 ) -> None:
     await documents.add("sea.pdf", pdf("Twice a day"))
-    again = Documents(db.thread("t"), Volume(tmp_path / "volume", "acme", "alice"))
+    again = Documents(db, "t", Volume(tmp_path / "volume", "acme", "alice"))
 
     assert (await again.peek()).text == "Twice a day\n\n"
 
@@ -279,7 +280,8 @@ async def test_a_session_from_a_manifest_finds_its_documents(
     await documents.add("sea.md", MARKDOWN.encode())
     first = await documents.add("notes.txt", NOTES)
     manifest = await manifest_bytes(db, "t")
-    restored = Documents(await db.create("new", owner="alice"), volume)
+    await db.create("new", owner="alice")
+    restored = Documents(db, "new", volume)
     await db.thread("new").append(replacement(None, read(manifest), {}))
 
     assert (await restored.list()).active == first.path
@@ -324,6 +326,42 @@ async def manifest_bytes(db: hf.Database, id: str) -> bytes:
     return written(manifest_of(head, windows, {}))
 
 
+# Erasing.
+
+
+def holding(root: Path, text: bytes) -> list[str]:
+    """The files below a folder that hold a text."""
+    return [path.name for path in root.rglob("*") if path.is_file() and text in path.read_bytes()]
+
+
+async def diary(db: hf.Database, root: Path, id: str, owner: str) -> Documents:
+    """The documents of a new thread: one of its own, and one that others have too."""
+    await db.create(id, owner=owner)
+    documents = Documents(db, id, Volume(root, db.tenant, owner))
+    await documents.add("diary.txt", f"A secret of {id}.".encode())
+    await documents.add("same.txt", b"What both have.")
+    return documents
+
+
+@pytest.mark.promise("B-07")
+@pytest.mark.parametrize("what", ["thread", "owner"])
+async def test_what_was_given_to_a_thread_is_erased_with_it(
+    db: hf.Database, tmp_path: Path, what: str
+) -> None:
+    root = tmp_path / "volume"
+    owned = hf.Database(db.store, Scope(tenant=db.tenant), files=Volumes(root))
+    mine = await diary(owned, root, "t", "alice")
+    left = await diary(owned, root, "other", "alice" if what == "thread" else "bob")
+    await mine.unload((await mine.list()).documents[0].path)
+    before = holding(root, b"A secret of t.")
+    await (owned.erase(thread="t") if what == "thread" else owned.erase(owner="alice"))
+
+    assert len(before) == 2
+    assert holding(root, b"A secret of t.") == []
+    assert set((await left.list()).conditions.values()) == {"ok"}
+    assert (await left.peek()).text == "What both have."
+
+
 # Tools.
 
 
@@ -340,7 +378,7 @@ async def test_a_model_lists_reads_and_searches_documents(
         ),
         "Read.",
     )
-    tools = document_tools(lambda context: Documents(db.thread(context.thread), volume))
+    tools = document_tools(lambda context: Documents(db, context.thread, volume))
     async with hf.Runtime(db, model=model, tools=tools) as runtime:
         await runtime.run_turn("t", "What is in it?", user="alice")
     items = await db.thread("t").items()

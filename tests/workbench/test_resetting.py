@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast as hf
-from holdfast.core.errors import InterpreterFailed, InterpreterGone, InvalidArgument
-from holdfast.core.manifest import Contents, Interpreter, Manifest, read, written
+from holdfast.core.errors import InterpreterFailed, InterpreterGone
+from holdfast.core.manifest import Interpreter, Manifest
 from holdfast.workbench.attaching import NEWS
 from holdfast.workbench.manifests import exported, imported
 from holdfast.workbench.resetting import (
@@ -26,10 +25,9 @@ from holdfast.workbench.resetting import (
     choice,
     saved_of,
 )
-from holdfast.workbench.sandboxes import Snapshot, snapshots
-from holdfast.workbench.scratch import Scratch
+from holdfast.workbench.scratch import LocalScratch, RemoteScratch
 from holdfast.workbench.sessions import Workbench
-from holdfast.workbench.volume import Volume
+from tests.workbench.benches import made, run, talk, told
 from tests.workbench.in_process import InProcesses
 
 HERE = Mount(name="main", subpath="acme/alice")
@@ -84,6 +82,13 @@ def test_what_makes_no_sense_is_no_saved_interpreter(said: Any) -> None:
 
 
 @pytest.fixture
+async def db() -> AsyncIterator[hf.Database]:
+    """A database in memory: the stores have no part in which interpreter a session gets."""
+    async with hf.open("memory://") as database:
+        yield database
+
+
+@pytest.fixture
 def interpreters() -> InProcesses:
     return InProcesses()
 
@@ -92,27 +97,6 @@ def interpreters() -> InProcesses:
 async def bench(db: hf.Database, tmp_path: Path, interpreters: InProcesses) -> AsyncIterator[Workbench]:
     async with made(db, tmp_path, interpreters) as bench:
         yield bench
-
-
-def made(db: hf.Database, tmp_path: Path, interpreters: InProcesses, **options: Any) -> Workbench:
-    volume = Volume(tmp_path / "volume", db.tenant, "alice")
-    scratch = tmp_path / "scratch"
-    clock = itertools.count(1_750_000_000_000).__next__
-    return Workbench(db, volume, interpreters, user="alice", scratch=scratch, clock=clock, **options)
-
-
-def told(changes: Sequence[Snapshot]) -> list[tuple[Transition, Reason | None]]:
-    return [(change.transition, change.reason) for change in changes]
-
-
-async def run(bench: Workbench, code: str) -> str:
-    """What the last line of some code gives, or how it failed."""
-    outputs = [output async for output in bench.interpreter.run(code)]
-    return " ".join(str(getattr(output, "forms", output)) for output in outputs)
-
-
-async def talk(db: hf.Database, session: str = "s") -> None:
-    await db.thread(session).append(items=[hf.user("hello")])
 
 
 @pytest.mark.promise("F-07")
@@ -310,96 +294,7 @@ async def test_a_new_interpreter_that_does_not_take_the_documents_is_ended(
     assert interpreters.alive == []
 
 
-# Another session.
-
-
-async def filled(db: hf.Database, id: str) -> None:
-    """A session that has something of everything."""
-    thread = await db.create(id, owner="alice")
-    await thread.append(
-        items=[hf.user(f"secret of {id}")],
-        patches=[
-            hf.set(["core_memory"], {"human": f"{id} likes maps"}),
-            hf.set(["document_paths"], [f"{id}.md"]),
-            hf.set(["sandbox_buffers"], {"out": id}),
-            hf.set(["mood"], id),
-        ],
-    )
-
-
-@pytest.mark.promise("F-03", "F-06")
-async def test_switching_ends_the_interpreter_before_the_other_session_attaches(
-    db: hf.Database, bench: Workbench, interpreters: InProcesses
-) -> None:
-    await bench.open("a")
-    await run(bench, "secret = 'of a'")
-
-    await bench.open("b")
-
-    assert not interpreters.made[0].is_alive
-    assert "NameError" in await run(bench, "secret")
-    assert interpreters.made[0].sandbox.scratch != interpreters.made[1].sandbox.scratch
-    order = [(each.session, each.transition) for each in reversed(await snapshots(db))]
-    assert order.index(("a", Transition.CLOSED)) < order.index(("b", Transition.CREATED))
-
-
-@pytest.mark.promise("F-03")
-async def test_nothing_of_the_earlier_session_shows_in_another(db: hf.Database, bench: Workbench) -> None:
-    await filled(db, "a")
-    await bench.open("a")
-
-    await bench.open("b")
-
-    after = await exported(db, "b")
-    assert after.state.history == []
-    assert set(after.state.core_memory.values()) == {""}
-    assert (after.state.document_paths, after.state.fields) == ([], {})
-
-
-@pytest.mark.promise("F-03")
-async def test_taking_a_manifest_replaces_the_session_and_its_interpreter(
-    db: hf.Database, bench: Workbench, interpreters: InProcesses
-) -> None:
-    await filled(db, "s")
-    await bench.open("s")
-    await run(bench, "secret = 1")
-    emptied = Manifest(session="s", state=Contents())
-    bench.volume.write(bench._checkpoints("s").path, written(emptied))
-
-    await bench.open("s", take="manifest")
-
-    after = await exported(db, "s")
-    assert (after.state.history, after.state.document_paths, after.state.fields) == ([], [], {})
-    assert set(after.state.core_memory.values()) == {""}
-    assert "NameError" in await run(bench, "secret")
-
-
-@pytest.mark.promise("F-01")
-async def test_a_restart_brings_back_all_that_the_manifest_says(
-    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
-) -> None:
-    await filled(db, "s")
-    async with made(db, tmp_path, interpreters) as before:
-        await before.open("s")
-    expected = await exported(db, "s")
-
-    await bench.open("s")
-
-    on_disk = read(bench.volume.read(bench._checkpoints("s").path))
-    for part in ("history", "core_memory", "document_paths"):
-        assert getattr(on_disk.state, part) == getattr(expected.state, part)
-    assert on_disk.state.interpreter_state["sandbox_id"] == bench.interpreter.id
-
-
-async def test_another_users_session_is_refused_before_anything_is_written(
-    db: hf.Database, bench: Workbench
-) -> None:
-    thread = await db.create("s", owner="bob")
-    await thread.append(items=[hf.user("bob's secret")])
-
-    with pytest.raises(InvalidArgument, match="another user"):
-        await bench.open("s")
-    assert not bench.volume.folder.parent.parent.joinpath("meta").exists()
+# Folders.
 
 
 async def test_a_session_from_elsewhere_cannot_name_somebody_elses_folder(
@@ -424,15 +319,18 @@ async def _claiming(db: hf.Database, folder: str) -> Manifest:
         "sandbox_id": "box-1",
         "workspace_path": folder,
         "volume_name": "default",
-        "volume_subpath": f"{db.tenant}/alice",
+        "volume_subpath": f"{db.tenant}/users/alice",
     }
     await thread.append(patches=[hf.set(["interpreter_state"], state)])
     return await exported(db, "other")
 
 
 @pytest.mark.parametrize("path", [None, "/", "/etc", "relative", "a\0b", "/tmp/holdfast-scratch-x/.."])
-def test_only_a_folder_that_was_made_for_the_session_is_found(tmp_path: Path, path: str | None) -> None:
-    scratch = Scratch(tmp_path)
+@pytest.mark.parametrize("kind", [LocalScratch, RemoteScratch])
+def test_only_a_folder_that_was_made_for_the_session_is_found(
+    tmp_path: Path, path: str | None, kind: type[LocalScratch] | type[RemoteScratch]
+) -> None:
+    scratch = kind(tmp_path)
     ours = scratch.made("alice\0s")
 
     assert scratch.found(path, "alice\0s") is None
@@ -440,31 +338,10 @@ def test_only_a_folder_that_was_made_for_the_session_is_found(tmp_path: Path, pa
     assert scratch.found(str(ours), "alice\0s") == ours
 
 
-# On record.
+def test_a_link_is_no_folder_of_ours(tmp_path: Path) -> None:
+    scratch = LocalScratch(tmp_path)
+    ours = scratch.made("alice\0s")
+    link = ours.with_name(f"{ours.name}-link")
+    link.symlink_to("/etc")
 
-
-@pytest.mark.promise("F-12")
-async def test_every_transition_is_on_record_with_its_reason(
-    db: hf.Database, tmp_path: Path, interpreters: InProcesses
-) -> None:
-    async with made(db, tmp_path, interpreters, provider="test") as bench:
-        await bench.open("s")
-        await bench.reset()
-
-    found = list(reversed(await snapshots(db, session="s")))
-    assert told(found) == [
-        (Transition.RESET, None),
-        (Transition.CREATED, None),
-        (Transition.RECREATED, Reason.EXPLICIT),
-        (Transition.CLOSED, None),
-    ]
-    assert {(each.provider, each.volume) for each in found} == {("test", "default")}
-    assert [each.sandbox for each in found] == [None, "box-1", "box-2", "box-2"]
-
-
-@pytest.mark.promise("F-12")
-async def test_snapshots_belong_to_the_owner_of_the_session(db: hf.Database, bench: Workbench) -> None:
-    await bench.open("s")
-
-    assert await snapshots(db.scope(tenant=db.tenant, user="bob")) == []
-    assert len(await snapshots(db.scope(tenant=db.tenant, user="alice"))) == 2
+    assert scratch.found(str(link), "alice\0s") is None

@@ -77,20 +77,6 @@ def test_the_folders_are_made_before_an_interpreter_looks_for_them(volume: Volum
     assert {each.stat().st_mode & 0o077 for each in folder.iterdir()} == {0}
 
 
-@pytest.mark.promise("F-05")
-def test_a_scratch_folder_is_apart_and_goes_away(volume: Volume, tmp_path: Path) -> None:
-    (outside := tmp_path / "outside").mkdir()
-    with volume.scratch() as scratch:
-        (scratch / "locked").mkdir()
-        (scratch / "locked" / "a.txt").write_text("gone")
-        (scratch / "locked").chmod(0)
-        (scratch / "link").symlink_to(outside)
-
-    assert not scratch.is_relative_to(tmp_path / "acme")
-    assert not scratch.exists()
-    assert outside.exists()
-
-
 def test_what_was_begun_long_ago_and_never_named_is_taken_away(volume: Volume) -> None:
     buffers = volume.prepare() / "buffers"
     (old := buffers / ".a.txt.0123456789abcdef.part").write_bytes(b"half")

@@ -239,7 +239,7 @@ async def test_a_terminal_shows_code_and_output_as_they_come(tmp_path: Path) -> 
     assert (
         shown.index("· run_python") < shown.index("print(6 * 7)") < shown.index("42") < shown.index("It is")
     )
-    assert render_work.outcome(done, is_told=True).plain == ""
+    assert render_work.outcome(done, is_told=True).plain == "To go on: holdfast work --thread-id s …"
 
 
 async def test_elsewhere_only_the_answer_is_printed(tmp_path: Path) -> None:

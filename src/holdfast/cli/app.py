@@ -9,8 +9,11 @@ import typer
 
 import holdfast as hf
 from holdfast.cli import (
+    artifacts,
+    core_memory,
     crises,
     datasets,
+    documents,
     erasing,
     experiments,
     jobs,
@@ -73,6 +76,26 @@ GROUPS: dict[str, tuple[str, tuple[Work, ...]]] = {
     "session": (
         "One session as a document: write it, or put another in its place.",
         (manifests.export, manifests.import_),
+    ),
+    "documents": (
+        "What a thread reads: files on its volume, part by part.",
+        (
+            documents.add,
+            documents.load,
+            documents.list_,
+            documents.read,
+            documents.find,
+            documents.switch,
+            documents.unload,
+        ),
+    ),
+    "artifacts": (
+        "What a thread made: files with a type and a checksum.",
+        (artifacts.list_, artifacts.get, artifacts.add, artifacts.delete),
+    ),
+    "core-memory": (
+        "Short texts that a thread's model always has before it.",
+        (core_memory.show, core_memory.put, core_memory.append, core_memory.replace),
     ),
     "jobs": (
         "Work that is left to do, and what was given up.",

@@ -9,13 +9,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from holdfast.cli import render
+from holdfast.cli.auditing import noted
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.looking import Limit
-from holdfast.core.encoding import encode, plain
+from holdfast.core.encoding import JSON, encode, plain
 from holdfast.runtime.crises import Crisis, crises, due
 from holdfast.runtime.crises import extend as extended
 from holdfast.runtime.crises import purge as purged
 from holdfast.runtime.settings import now_ms
+from holdfast.threads.database import Database
 
 DATE = ["%Y-%m-%d"]
 OfThread = Annotated[str | None, typer.Option("--thread", metavar="THREAD", help="Only rows of this thread.")]
@@ -35,6 +37,7 @@ async def list_(
     Example: holdfast crises list --since 2026-05-01
     """
     async with call.database() as db:
+        await _noted(db, "read crises", thread, owner)
         found = [row async for row in crises(db, thread=thread, owner=owner, since=_ms(since))]
     newest = list(islice(sorted(found, key=lambda row: row.time, reverse=True), limit))
     return Answer(value={"rows": newest, "total": len(found)}, shown=_table(newest, len(found)))
@@ -49,6 +52,7 @@ async def export(call: Call, thread: OfThread = None, owner: Owner = None, since
     """
     count = 0
     async with call.database() as db:
+        await _noted(db, "export crises", thread, owner)
         async for row in crises(db, thread=thread, owner=owner, since=_ms(since)):
             call.out.file.write(f"{encode(plain(row)).decode()}\n")
             count += 1
@@ -70,6 +74,7 @@ async def extend(
     """
     last = _ms(until + timedelta(days=1))
     async with call.database() as db:
+        await _noted(db, "extend crises", thread, owner, until=last, ids=len(ids or ()))
         count = await extended(db, until=last or 0, now=now_ms(), ids=ids or (), thread=thread, owner=owner)
     words = f"{render.some(count, 'row')} kept through {until.date()}."
     return Answer(value={"extended": count, "until": last}, shown=Text(words))
@@ -87,9 +92,16 @@ async def purge(
     Example: holdfast crises purge --dry-run
     """
     async with call.database() as db:
+        if not dry_run:
+            await noted(db, "purge crises")
         count = await due(db, now=now_ms()) if dry_run else await purged(db, now=now_ms())
     words = f"{render.some(count, 'row')} {'due' if dry_run else 'purged'}."
     return Answer(value={"due" if dry_run else "purged": count}, shown=Text(words))
+
+
+async def _noted(db: Database, action: str, thread: str | None, owner: str | None, **facts: JSON) -> None:
+    """Write it down; a row is about a thread, if one is named, and otherwise about its owner."""
+    await noted(db, action, thread=thread, owner=owner if thread is None else None, **facts)
 
 
 def _ms(day: datetime | None) -> int | None:

@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from holdfast.cli import render_erasing
+from holdfast.cli.auditing import noted
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.volumes import VolumeFolder, volumes_at
 from holdfast.core.errors import InvalidArgument
@@ -46,6 +47,7 @@ async def erase(
         preview = await db.erase(owner=owner, thread=thread, with_crisis_log=with_crisis_log, dry_run=True)
         if dry_run or not (yes or _agreed(call, preview)):
             return Answer(value=preview, shown=render_erasing.receipt(preview), ok=dry_run)
+        await noted(db, "erase", owner=owner, thread=thread, with_crisis_log=with_crisis_log)
         with call.progress("Erasing", None) as advance:
             receipt = await db.erase(
                 owner=owner,
@@ -70,6 +72,7 @@ async def receipts(
     """
     async with call.database() as db:
         if settle:
+            await noted(db, "settle receipts")
             await db.retention.settle()
         found = [each for each in await db.retention.receipts() if receipt in (None, each.id)]
     if receipt is not None and not found:
@@ -93,6 +96,7 @@ async def hold(
     Example: holdfast hold --owner alice --reason "case 12"
     """
     async with call.database() as db:
+        await noted(db, "hold", owner=owner, thread=thread)
         await db.retention.hold(owner=owner, thread=thread, reason=reason)
         return await _held(db)
 
@@ -103,6 +107,7 @@ async def release(call: Call, owner: Owner = None, thread: ThreadName = None) ->
     Example: holdfast release --owner alice
     """
     async with call.database() as db:
+        await noted(db, "release", owner=owner, thread=thread)
         await db.retention.release(owner=owner, thread=thread)
         return await _held(db)
 
@@ -143,6 +148,11 @@ async def retain(
         rules = None if older_than is None else [Rule(name="once", days=_days(older_than), label=label)]
         found = await db.retention.apply(rules, dry_run=True)
         if not dry_run and (yes or _agreed(call, None)):
+            await noted(
+                db,
+                "apply rules",
+                **({} if older_than is None else {"older_than": older_than, "label": label}),
+            )
             found = await db.retention.apply(rules)
         else:
             dry_run = True
@@ -161,8 +171,11 @@ async def _ruled(
     if keep is not None:
         if older_than is None:
             raise InvalidArgument(problem="A rule needs --older-than.")
-        await db.retention.add(Rule(name=keep, days=_days(older_than), label=label))
+        rule = Rule(name=keep, days=_days(older_than), label=label)
+        await noted(db, "set rule", rule=rule.name, days=rule.days)
+        await db.retention.add(rule)
     if drop is not None:
+        await noted(db, "drop rule", rule=drop)
         await db.retention.drop(drop)
     found = await db.retention.rules()
     return Answer(value={"rules": msgspec.to_builtins(found)}, shown=render_erasing.rules(found))

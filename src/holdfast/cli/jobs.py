@@ -6,6 +6,7 @@ import typer
 from rich.text import Text
 
 from holdfast.cli import render, render_jobs
+from holdfast.cli.auditing import noted
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.looking import Limit
 
@@ -45,5 +46,6 @@ async def retry(call: Call, job: JobId) -> Answer:
     Example: holdfast jobs retry 'end episode-1f2e3d4c5b6a79880716'
     """
     async with call.database() as db:
+        await noted(db, "retry job")
         found = await db.jobs.retry(job)
     return Answer(value=render_jobs.as_value(found), shown=Text(f"{render.clean(job)} is due now."))

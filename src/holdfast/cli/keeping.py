@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -17,7 +18,7 @@ from holdfast.cli.frame import Answer, Call, url_of
 from holdfast.cli.looking import every_thread
 from holdfast.cli.render import Kept
 from holdfast.cli.volume_copying import Restorable, copied, is_left, restorable
-from holdfast.cli.volumes import VolumeFolder
+from holdfast.cli.volumes import VolumeFolder, volumes_at
 from holdfast.core import archive, reading
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import HoldfastError, InvalidArgument
@@ -68,25 +69,29 @@ async def export(
     owner: Annotated[
         str | None, typer.Option("--owner", metavar="USER", help="All about this person, records too.")
     ] = None,
+    volume: VolumeFolder = None,
 ) -> Answer:
     """Write threads, with their past, to an archive.
 
-    With --owner it is everything about one person: threads, memory, runs, sessions, feedback.
+    With --owner it is everything about one person: threads, memory, runs, sessions, feedback, and their files
+    if a volume is named.
 
     Example: holdfast export --owner alice -o alice.jsonl
     """
     heads: list[Kept] = []
     call = call if owner is None else _about(call, owner, threads)
-    async with call.database() as db:
+    async with call.database(files=volumes_at(volume) if owner is not None else None) as db:
         kinds = await kinds_of(db.store, call.scope, owner, LEFT_OUT) if owner is not None else []
         total = len(threads) if threads else len(await every_thread(db))
         with call.progress("Exporting", total) as advance:
             told = _keeping(heads, advance)
-            lines = export_threads(db.store, call.scope, threads or None, kinds=kinds, told=told)
+            lines = export_threads(
+                db.store, call.scope, threads or None, kinds=kinds, files=db.files, told=told
+            )
             held = await _written(lines, output)
-    also = f" and {render.some(held.records, 'record')}" if owner is not None else ""
+    also = _also(held.records, held.files) if owner is not None else ""
     shown = render.kept(f"{render.some(len(heads), 'thread')}{also} exported.", heads)
-    value = {"file": output, "threads": heads, "records": held.records}
+    value = {"file": output, "threads": heads, "records": held.records, "files": held.files}
     return Answer(value=value, shown=shown, aside=output == "-")
 
 
@@ -97,23 +102,31 @@ async def import_(
     skip_existing: Annotated[
         bool, typer.Option("--skip-existing", help="Leave threads alone that are there already.")
     ] = False,
+    volume: VolumeFolder = None,
 ) -> Answer:
-    """Take in the threads of an archive, and its records.
+    """Take in the threads of an archive, its records and its files.
 
-    Each is taken whole or not at all, threads with the same versions, times and hashes.
+    Each is taken whole or not at all, threads with the same versions, times and hashes. Files need a volume.
 
     Example: holdfast import threads.jsonl --db sqlite:///other.db
     """
     heads: list[Kept] = []
     with _input(call, file) as lines:
-        async with call.database(create=True) as db:
-            told = _keeping(heads, lambda _: None)
-            done = await import_threads(db.store, call.scope, lines, skip_existing=skip_existing, told=told)
-    also = f" and {render.some(done.records, 'record')}" if done.total.records else ""
-    skipped = len(done.skipped) + done.total.records - done.records
+        async with call.database(create=True, files=volumes_at(volume)) as db:
+            taking = partial(import_threads, files=db.files, skip_existing=skip_existing)
+            done = await taking(db.store, call.scope, lines, told=_keeping(heads, lambda _: None))
+    also = _also(done.records, done.files) if done.total.records or done.total.files else ""
+    skipped = len(done.skipped) + done.total.records - done.records + done.total.files - done.files
     words = f"{render.some(len(done.threads), 'thread')}{also} imported, {skipped:,} skipped."
-    value = {"threads": heads, "skipped": done.skipped, "records": done.records}
+    value = {"threads": heads, "skipped": done.skipped, "records": done.records, "files": done.files}
     return Answer(value=value, shown=render.kept(words, heads))
+
+
+def _also(records: int, files: int) -> str:
+    """What goes with threads, in words."""
+    if not files:
+        return f" and {render.some(records, 'record')}"
+    return f", {render.some(records, 'record')} and {render.some(files, 'file')}"
 
 
 async def backup(call: Call, file: BackupFile, volume: VolumeFolder = None) -> Answer:

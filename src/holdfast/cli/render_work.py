@@ -1,5 +1,6 @@
 """How work at the workbench looks: what was opened, what happens meanwhile, and what it came to."""
 
+import shlex
 from collections.abc import Sequence
 
 from rich.console import Console, RenderableType
@@ -39,8 +40,9 @@ def is_well(done: Worked) -> bool:
 
 
 def outcome(done: Worked, *, is_told: bool) -> Text:
-    """What a task came to; its text only if that was not told while it came."""
-    shown = Text("" if is_told else clean(done.text))
+    """What a task came to: its text, or how to go on if that was told while it came."""
+    go_on = f"To go on: holdfast work --thread-id {shlex.quote(done.session)} …"
+    shown = Text(clean(go_on), style=DIM) if is_told else Text(clean(done.text))
     notes = [f"{each.tool} waits: {short(each.question, 200)}" for each in done.waiting]
     if done.termination != NATURAL:
         notes.append(f"It ended as {done.termination}{': ' if done.problem else ''}{done.problem or ''}.")

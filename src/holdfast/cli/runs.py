@@ -9,7 +9,7 @@ from holdfast.cli.frame import Answer, Call
 from holdfast.cli.looking import Limit
 from holdfast.core.values import RecordQuery
 from holdfast.runtime.runs import KIND, run_of
-from holdfast.runtime.steps import steps
+from holdfast.runtime.steps import run_steps
 
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as the list gives it.")]
 Thread = Annotated[str | None, typer.Option("--thread", metavar="THREAD", help="Only runs of this thread.")]
@@ -42,6 +42,6 @@ async def show(call: Call, run: RunId) -> Answer:
     """
     async with call.database() as db:
         found = run_of(await db.records.get(KIND, run))
-        told = await steps(db, found.thread, run)
+        told = await run_steps(db, found.thread, run)
     value = {"run": render_runs.as_value(found), "steps": [render_runs.step_value(step) for step in told]}
     return Answer(value=value, shown=render_runs.run(found, told))

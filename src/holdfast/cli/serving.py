@@ -56,8 +56,10 @@ async def serve(
         return Answer(value={"dangers": dangers}, shown=shown, ok=not dangers)
     if dangers:
         raise UnsafeSettings(problems=said(dangers))
-    call.err.print(Text(banner(told, os.environ.get("AUTH_MODE", "dev"))))
-    await serving.serve(told)
+    await serving.try_out(told)
+    with serving.listening(told) as listener:
+        call.err.print(Text(banner(told, os.environ.get("AUTH_MODE", "dev"))))
+        await serving.serve(told, listener)
     return Answer(value={"stopped": True}, shown=Text("Stopped."), aside=True)
 
 

@@ -150,12 +150,44 @@ class Assessed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class NewVoiceTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A turn of a call, once it was spoken: what was said, which tools were called, what was replied."""
+    """A turn of a call, once it was spoken: what was said, which tools were called, what was replied.
+
+    ``heard`` says that what was said has been judged before.
+    """
 
     said: str = ""
     replied: str = ""
     tool_calls: list[SpokenCall] = []
     crisis: Assessed | None = None
+    heard: bool = False
+    user: str | None = None
+    mode: Mode | None = None
+
+
+class NewCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call that is to begin. Unless ``gated`` is off, nothing is answered before it was judged."""
+
+    gated: bool = True
+    user: str | None = None
+    mode: Mode | None = None
+
+
+class NewUtterance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody has just said in a call, under an id; ``late`` if it is being answered already."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    said: str
+    late: bool = False
+    user: str | None = None
+    mode: Mode | None = None
+
+
+class NewToolCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool that a realtime model calls, under the id that it gave to the call."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    name: str
+    arguments: JSON = None
     user: str | None = None
     mode: Mode | None = None
 

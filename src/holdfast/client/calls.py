@@ -5,15 +5,18 @@ from typing import Literal
 from holdfast.client import bodies, findings, operations, values
 from holdfast.client.requests import Call, call, matching, named
 from holdfast.client.sessions import (
+    CallView,
     EndView,
+    HeardView,
     ImportView,
     SessionPage,
     SessionState,
     SessionView,
     StatusView,
+    ToolView,
     TurnPage,
 )
-from holdfast.client.transcripts import EpisodeLeft
+from holdfast.client.transcripts import EpisodeLeft, EpisodePage, MessagePage
 from holdfast.core.encoding import JSON
 
 # The server.
@@ -27,6 +30,11 @@ def health() -> Call[operations.Health]:
 def ready() -> Call[operations.Health]:
     """Whether its store answers too."""
     return call("GET", "/ready", operations.Health)
+
+
+def metrics() -> Call[bytes]:
+    """The numbers of one process, as Prometheus reads them."""
+    return call("GET", "/metrics", bytes)
 
 
 def agent() -> Call[operations.AgentView]:
@@ -72,6 +80,19 @@ def items(
     """The newest items of a thread, oldest first."""
     path = f"/threads/{named(id)}/items"
     return call("GET", path, values.ItemPage, limit=limit, cursor=cursor, at=at, log=log, whole=whole)
+
+
+def messages(
+    id: str,
+    *,
+    limit: int = 50,
+    cursor: str | None = None,
+    at: int | None = None,
+    log: str = "history",
+) -> Call[MessagePage]:
+    """What the newest items of a thread say, whatever framework wrote them, oldest first."""
+    path = f"/threads/{named(id)}/messages"
+    return call("GET", path, MessagePage, limit=limit, cursor=cursor, at=at, log=log)
 
 
 def changesets(
@@ -212,6 +233,11 @@ def end_session(id: str, *, feedback: bodies.Label | None = None, key: str | Non
     return call("POST", f"/sessions/{named(id)}/end", EndView, body=body, key=key)
 
 
+def episodes(*, over: bool = False, limit: int = 50, cursor: str | None = None) -> Call[EpisodePage]:
+    """Episodes that are active or, with ``over``, those that are ending or ended; the last touched first."""
+    return call("GET", "/episodes", EpisodePage, over=over, limit=limit, cursor=cursor)
+
+
 def episode(id: str) -> Call[EpisodeLeft]:
     """An episode that is over, and what it left behind."""
     return call("GET", f"/episodes/{named(id)}", EpisodeLeft)
@@ -225,6 +251,29 @@ def session_status(id: str) -> Call[StatusView]:
 def record_voice_turn(id: str, turn: bodies.NewVoiceTurn, *, key: str | None = None) -> Call[values.TurnView]:
     """Keep a turn of a call, once it was spoken."""
     return call("POST", f"/sessions/{named(id)}/voice", values.TurnView, body=turn, key=key)
+
+
+def begin_call(
+    id: str,
+    *,
+    gated: bool = True,
+    user: str | None = None,
+    mode: bodies.Mode | None = None,
+    key: str | None = None,
+) -> Call[CallView]:
+    """A secret with which a browser begins a call."""
+    body = bodies.NewCall(gated=gated, user=user, mode=mode)
+    return call("POST", f"/sessions/{named(id)}/voice/session", CallView, body=body, key=key)
+
+
+def hear(id: str, utterance: bodies.NewUtterance, *, key: str | None = None) -> Call[HeardView]:
+    """How serious something is that was said in a call, and whether it may be answered."""
+    return call("POST", f"/sessions/{named(id)}/voice/heard", HeardView, body=utterance, key=key)
+
+
+def call_tool(id: str, asked: bodies.NewToolCall, *, key: str | None = None) -> Call[ToolView]:
+    """What a tool gives that a realtime model calls."""
+    return call("POST", f"/sessions/{named(id)}/voice/tools", ToolView, body=asked, key=key)
 
 
 def voice_alive(id: str, *, seconds: float = 60.0, key: str | None = None) -> Call[EndView]:
@@ -267,58 +316,7 @@ def import_sessions(archive: bytes, *, key: str | None = None) -> Call[ImportVie
     return call("POST", "/sessions/import", ImportView, body=archive, key=key, headers=kind)
 
 
-# Memory, search, feedback, jobs.
-
-
-def memory(
-    *,
-    kind: Literal["facts", "arcs"] = "facts",
-    limit: int = 50,
-    cursor: str | None = None,
-    user: str | None = None,
-) -> Call[findings.MemoryPage]:
-    """What is known of a user."""
-    return call("GET", "/memory", findings.MemoryPage, kind=kind, limit=limit, cursor=cursor, user=user)
-
-
-def catch_up(*, user: str | None = None) -> Call[findings.CatchUp]:
-    """The last session in a line, for whoever begins another."""
-    return call("GET", "/memory/catch-up", findings.CatchUp, user=user)
-
-
-def export_memory(*, user: str | None = None) -> Call[dict[str, JSON]]:
-    """Everything that is known, as one document."""
-    return call("GET", "/memory/export", dict[str, JSON], user=user)
-
-
-def correct_memory(
-    id: str, object: str, *, negated: bool = False, user: str | None = None, key: str | None = None
-) -> Call[dict[str, JSON]]:
-    """Put right what a fact or a rule says."""
-    body = bodies.NewCorrection(object=object, negated=negated)
-    path = f"/memory/entries/{named(id)}/correct"
-    return call("POST", path, dict[str, JSON], body=body, key=key, user=user)
-
-
-def forget_memory(
-    ids: list[str], *, confirmed: bool = False, user: str | None = None, key: str | None = None
-) -> Call[findings.ForgottenView]:
-    """Forget some of it: first shown, then confirmed."""
-    body = bodies.NewForget(ids=ids, confirmed=confirmed)
-    return call("POST", "/memory/forget", findings.ForgottenView, body=body, key=key, user=user)
-
-
-def undo_memory(
-    version: int | None = None, *, user: str | None = None, key: str | None = None
-) -> Call[findings.UndoneView]:
-    """Take back the last change of a memory."""
-    body = bodies.NewUndo(version=version)
-    return call("POST", "/memory/undo", findings.UndoneView, body=body, key=key, user=user)
-
-
-def set_recall(*, on: bool, user: str | None = None) -> Call[bodies.NewRecall]:
-    """Whether what is recalled may be brought up."""
-    return call("PUT", "/memory/recall", bodies.NewRecall, body=bodies.NewRecall(on=on), user=user)
+# Search, feedback, jobs.
 
 
 def search(

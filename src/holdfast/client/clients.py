@@ -9,10 +9,10 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 import msgspec
 
-from holdfast.client import calls
+from holdfast.client import calls, experiment_calls, memory_calls
 from holdfast.client.bodies import Mode
 from holdfast.client.events import Reader
-from holdfast.client.methods import awaited, blocking
+from holdfast.client.methods import Awaited, Blocking, Method
 from holdfast.client.operators import AsyncOperator, Operator
 from holdfast.client.problems import error_of
 from holdfast.client.requests import Call
@@ -35,7 +35,73 @@ ATTEMPTS = 5
 PAUSE = 0.2
 
 
-class AsyncClient:
+class ClientMethods:
+    """The calls of the API, for either client."""
+
+    health = Method(calls.health)
+    ready = Method(calls.ready)
+    metrics = Method(calls.metrics)
+    agent = Method(calls.agent)
+    create_thread = Method(calls.create_thread)
+    threads = Method(calls.threads)
+    thread = Method(calls.thread)
+    delete_thread = Method(calls.delete_thread)
+    items = Method(calls.items)
+    messages = Method(calls.messages)
+    changesets = Method(calls.changesets)
+    append = Method(calls.append)
+    state = Method(calls.state)
+    diff = Method(calls.diff)
+    verify = Method(calls.verify)
+    fork = Method(calls.fork)
+    rewind = Method(calls.rewind)
+    run_turn = Method(calls.run_turn)
+    runs = Method(calls.runs)
+    run = Method(calls.run)
+    cancel = Method(calls.cancel)
+    decide = Method(calls.decide)
+    sessions_state = Method(calls.sessions_state)
+    sessions = Method(calls.sessions)
+    session = Method(calls.session)
+    delete_session = Method(calls.delete_session)
+    turns = Method(calls.turns)
+    end_session = Method(calls.end_session)
+    session_status = Method(calls.session_status)
+    episodes = Method(calls.episodes)
+    episode = Method(calls.episode)
+    record_voice_turn = Method(calls.record_voice_turn)
+    begin_call = Method(calls.begin_call)
+    hear = Method(calls.hear)
+    call_tool = Method(calls.call_tool)
+    voice_alive = Method(calls.voice_alive)
+    voice_lost = Method(calls.voice_lost)
+    export_person = Method(calls.export_person)
+    export_session = Method(calls.export_session)
+    import_sessions = Method(calls.import_sessions)
+    export_manifest = Method(calls.export_manifest)
+    import_manifest = Method(calls.import_manifest)
+    memory = Method(memory_calls.memory)
+    memory_entry = Method(memory_calls.memory_entry)
+    export_memory = Method(memory_calls.export_memory)
+    catch_up = Method(memory_calls.catch_up)
+    correct_memory = Method(memory_calls.correct_memory)
+    forget_memory = Method(memory_calls.forget_memory)
+    undo_memory = Method(memory_calls.undo_memory)
+    set_recall = Method(memory_calls.set_recall)
+    search = Method(calls.search)
+    feedback = Method(calls.feedback)
+    jobs = Method(calls.jobs)
+    retry_job = Method(calls.retry_job)
+    steps = Method(experiment_calls.steps)
+    datasets = Method(experiment_calls.datasets)
+    examples = Method(experiment_calls.examples)
+    experiments = Method(experiment_calls.experiments)
+    experiment = Method(experiment_calls.experiment)
+    results = Method(experiment_calls.results)
+    compare = Method(experiment_calls.compare)
+
+
+class AsyncClient(Awaited, ClientMethods):
     """The API of a server, awaited. Use it as an async context manager.
 
     ``key`` in a method makes it safe to repeat. An error of the server is raised as itself. A client that is
@@ -50,12 +116,13 @@ class AsyncClient:
         headers: Mapping[str, str] | None = None,
         http: httpx.AsyncClient | None = None,
     ) -> None:
+        super().__init__(self._sent)
         self._http = http or httpx.AsyncClient(timeout=TIMEOUT)
         self._owned = http is None
         self._url = url.rstrip("/")
         self._headers = _credentials(token, headers)
-        self.operator = AsyncOperator(self._send)
-        self.workbench = AsyncWorkbench(self._send)
+        self.operator = AsyncOperator(self._sent)
+        self.workbench = AsyncWorkbench(self._sent)
 
     async def __aenter__(self) -> Self:
         return self
@@ -70,60 +137,12 @@ class AsyncClient:
         if self._owned:
             await self._http.aclose()
 
-    async def _send(self, call: Call[Any]) -> Any:
+    async def _sent(self, call: Call[Any]) -> Any:
         try:
             answer = await self._http.request(**_request(self._url, self._headers, call))
         except httpx.HTTPError as error:
             raise _lost(call, error) from error
         return _read(call, answer.status_code, answer.content)
-
-    health = awaited(calls.health)
-    ready = awaited(calls.ready)
-    agent = awaited(calls.agent)
-    create_thread = awaited(calls.create_thread)
-    threads = awaited(calls.threads)
-    thread = awaited(calls.thread)
-    delete_thread = awaited(calls.delete_thread)
-    items = awaited(calls.items)
-    changesets = awaited(calls.changesets)
-    append = awaited(calls.append)
-    state = awaited(calls.state)
-    diff = awaited(calls.diff)
-    verify = awaited(calls.verify)
-    fork = awaited(calls.fork)
-    rewind = awaited(calls.rewind)
-    run_turn = awaited(calls.run_turn)
-    runs = awaited(calls.runs)
-    run = awaited(calls.run)
-    cancel = awaited(calls.cancel)
-    decide = awaited(calls.decide)
-    sessions_state = awaited(calls.sessions_state)
-    sessions = awaited(calls.sessions)
-    session = awaited(calls.session)
-    delete_session = awaited(calls.delete_session)
-    turns = awaited(calls.turns)
-    end_session = awaited(calls.end_session)
-    session_status = awaited(calls.session_status)
-    episode = awaited(calls.episode)
-    record_voice_turn = awaited(calls.record_voice_turn)
-    voice_alive = awaited(calls.voice_alive)
-    voice_lost = awaited(calls.voice_lost)
-    export_person = awaited(calls.export_person)
-    export_session = awaited(calls.export_session)
-    import_sessions = awaited(calls.import_sessions)
-    export_manifest = awaited(calls.export_manifest)
-    import_manifest = awaited(calls.import_manifest)
-    memory = awaited(calls.memory)
-    export_memory = awaited(calls.export_memory)
-    catch_up = awaited(calls.catch_up)
-    correct_memory = awaited(calls.correct_memory)
-    forget_memory = awaited(calls.forget_memory)
-    undo_memory = awaited(calls.undo_memory)
-    set_recall = awaited(calls.set_recall)
-    search = awaited(calls.search)
-    feedback = awaited(calls.feedback)
-    jobs = awaited(calls.jobs)
-    retry_job = awaited(calls.retry_job)
 
     async def stream_turn(
         self,
@@ -169,7 +188,7 @@ class AsyncClient:
                 await asyncio.sleep(_pause(call, failures))
 
 
-class Client:
+class Client(Blocking, ClientMethods):
     """The API of a server, blocking. Use it as a context manager; see ``AsyncClient``."""
 
     def __init__(
@@ -180,12 +199,13 @@ class Client:
         headers: Mapping[str, str] | None = None,
         http: httpx.Client | None = None,
     ) -> None:
+        super().__init__(self._sent)
         self._http = http or httpx.Client(timeout=TIMEOUT)
         self._owned = http is None
         self._url = url.rstrip("/")
         self._headers = _credentials(token, headers)
-        self.operator = Operator(self._send)
-        self.workbench = Workbench(self._send)
+        self.operator = Operator(self._sent)
+        self.workbench = Workbench(self._sent)
 
     def __enter__(self) -> Self:
         return self
@@ -200,60 +220,12 @@ class Client:
         if self._owned:
             self._http.close()
 
-    def _send(self, call: Call[Any]) -> Any:
+    def _sent(self, call: Call[Any]) -> Any:
         try:
             answer = self._http.request(**_request(self._url, self._headers, call))
         except httpx.HTTPError as error:
             raise _lost(call, error) from error
         return _read(call, answer.status_code, answer.content)
-
-    health = blocking(calls.health)
-    ready = blocking(calls.ready)
-    agent = blocking(calls.agent)
-    create_thread = blocking(calls.create_thread)
-    threads = blocking(calls.threads)
-    thread = blocking(calls.thread)
-    delete_thread = blocking(calls.delete_thread)
-    items = blocking(calls.items)
-    changesets = blocking(calls.changesets)
-    append = blocking(calls.append)
-    state = blocking(calls.state)
-    diff = blocking(calls.diff)
-    verify = blocking(calls.verify)
-    fork = blocking(calls.fork)
-    rewind = blocking(calls.rewind)
-    run_turn = blocking(calls.run_turn)
-    runs = blocking(calls.runs)
-    run = blocking(calls.run)
-    cancel = blocking(calls.cancel)
-    decide = blocking(calls.decide)
-    sessions_state = blocking(calls.sessions_state)
-    sessions = blocking(calls.sessions)
-    session = blocking(calls.session)
-    delete_session = blocking(calls.delete_session)
-    turns = blocking(calls.turns)
-    end_session = blocking(calls.end_session)
-    session_status = blocking(calls.session_status)
-    episode = blocking(calls.episode)
-    record_voice_turn = blocking(calls.record_voice_turn)
-    voice_alive = blocking(calls.voice_alive)
-    voice_lost = blocking(calls.voice_lost)
-    export_person = blocking(calls.export_person)
-    export_session = blocking(calls.export_session)
-    import_sessions = blocking(calls.import_sessions)
-    export_manifest = blocking(calls.export_manifest)
-    import_manifest = blocking(calls.import_manifest)
-    memory = blocking(calls.memory)
-    export_memory = blocking(calls.export_memory)
-    catch_up = blocking(calls.catch_up)
-    correct_memory = blocking(calls.correct_memory)
-    forget_memory = blocking(calls.forget_memory)
-    undo_memory = blocking(calls.undo_memory)
-    set_recall = blocking(calls.set_recall)
-    search = blocking(calls.search)
-    feedback = blocking(calls.feedback)
-    jobs = blocking(calls.jobs)
-    retry_job = blocking(calls.retry_job)
 
     def stream_turn(
         self,

@@ -1,8 +1,8 @@
-"""Methods of the clients, each made from a call of the API."""
+"""Methods of the clients, each made from a call of the API: awaited by one client, blocking in the other."""
 
 from collections.abc import Callable, Coroutine
 from functools import update_wrapper
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from holdfast.client.requests import Call
 
@@ -10,19 +10,42 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-def awaited(call: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """A call as an async method."""
+class Awaited:
+    """Whose methods are awaited."""
 
-    async def send(self: Any, *args: P.args, **kwargs: P.kwargs) -> T:
-        return cast("T", await self._send(call(*args, **kwargs)))
-
-    return cast("Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]", update_wrapper(send, call))
+    def __init__(self, send: Callable[[Call[Any]], Coroutine[Any, Any, Any]]) -> None:
+        self.send = send
 
 
-def blocking(call: Callable[P, Call[T]]) -> Callable[Concatenate[Any, P], T]:
-    """A call as a method that blocks."""
+class Blocking:
+    """Whose methods block."""
 
-    def send(self: Any, *args: P.args, **kwargs: P.kwargs) -> T:
-        return cast("T", self._send(call(*args, **kwargs)))
+    def __init__(self, send: Callable[[Call[Any]], Any]) -> None:
+        self.send = send
 
-    return cast("Callable[Concatenate[Any, P], T]", update_wrapper(send, call))
+
+class Method(Generic[P, T]):
+    """A call as a method of whoever sends it."""
+
+    def __init__(self, call: Callable[P, Call[T]]) -> None:
+        self._call = call
+        self.__doc__ = call.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, client: Awaited, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    @overload
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, T]: ...
+
+    def __get__(self, client: Awaited | Blocking | None, owner: type) -> object:
+        """The method of a client."""
+        if client is None:
+            return self
+
+        def send(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.send(self._call(*args, **kwargs))
+
+        return update_wrapper(send, self._call)

@@ -103,6 +103,7 @@ class CrisisView(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None = None
     override: str | None = None
     llm_failed: bool = False
+    late: bool = False
     extended: int | None = None
 
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from holdfast.client.values import WaitingView
+from holdfast.core.encoding import JSON
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +60,34 @@ class EndView(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     episode: str | None = None
     status: str = "none"
+
+
+class CallView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a browser begins a call with: a secret, until when it holds, and where to go with it.
+
+    ``gated`` says that nothing is answered until the client asks for it.
+    """
+
+    secret: str
+    expires_at: int
+    url: str
+    model: str
+    gated: bool
+
+
+class HeardView(msgspec.Struct, frozen=True, kw_only=True):
+    """How serious it was what somebody said: answer it if it may be released, or else say the words."""
+
+    level: int
+    release: bool
+    say: str = ""
+
+
+class ToolView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool gave."""
+
+    id: str
+    output: JSON = None
 
 
 class ImportView(msgspec.Struct, frozen=True, kw_only=True):

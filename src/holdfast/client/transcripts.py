@@ -67,7 +67,7 @@ class EpisodeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EpisodeLeft(EpisodeView, frozen=True, kw_only=True):
-    """An episode and what it left behind: how it is told in short, and what was learned and is still known."""
+    """An episode and what it left behind: how it is told in short, and what was learned and is known."""
 
     summary: str = ""
     themes: list[str] = []

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdfast.companion.sayings import saying
+
 Kind: TypeAlias = Literal["list", "remember", "correct", "forget", "undo", "recall_on", "recall_off"]
 
 
@@ -77,7 +79,24 @@ def command_in(message: str) -> Command | None:
             given = Command(kind=kind, **{name: groups.get(name, "") for name in ("what", "old", "new")})
             if _is_meant(given, everything="all" in groups):
                 return given
-    return None
+    return _in_another_language(message)
+
+
+OTHERS: dict[str, Kind] = {
+    "list": "list",
+    "forget_all": "forget",
+    "forget": "forget",
+    "remember": "remember",
+    "undo": "undo",
+    "recall_off": "recall_off",
+    "recall_on": "recall_on",
+}
+"""The commands that can be given in other languages; a correction needs English, or a model."""
+
+
+def _in_another_language(message: str) -> Command | None:
+    found = saying(message, *OTHERS)
+    return None if found is None else Command(kind=OTHERS[found.kind], what=found.what)
 
 
 def _is_meant(command: Command, *, everything: bool) -> bool:

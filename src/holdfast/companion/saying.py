@@ -2,6 +2,8 @@
 
 import re
 
+from holdfast.companion.sayings import says
+
 YES = re.compile(
     r"\W*(?:(?:oh|well|um+|hm+|please|and)\W+)*"
     r"(?:y|yes+|yeah|yep|yup|sure|ok|okay|of\s+course|absolutely|definitely|alright|all\s+right|confirm(?:ed)?|"
@@ -24,7 +26,10 @@ NO = re.compile(
     r"(?P<rest>\W.*)?",
     re.IGNORECASE | re.DOTALL,
 )
-BUT = re.compile(r"\b(?:but|not|no|don['’]?t|wait|except|only|instead|rather)\b", re.IGNORECASE)
+BUT = re.compile(
+    r"\b(?:but|not|no|don['’]?t|wait|except|only|instead|rather|aber|nicht|pero|mais|maar|niet|ale|mas|ama)\b",
+    re.IGNORECASE,
+)
 LONGEST_YES = 7
 """A longer answer says more than yes."""
 
@@ -60,7 +65,7 @@ LONGEST_QUESTION = 30
 
 def is_yes(message: str) -> bool:
     """Whether a message agrees, and says nothing against it."""
-    if AGREEING.fullmatch(message):
+    if AGREEING.fullmatch(message) or says(message, "yes"):
         return True
     found = YES.fullmatch(message)
     if found is None or len(message.split()) > LONGEST_YES or "?" in message:
@@ -70,17 +75,17 @@ def is_yes(message: str) -> bool:
 
 def is_no(message: str) -> bool:
     """Whether a message declines."""
-    return NO.fullmatch(message) is not None
+    return NO.fullmatch(message) is not None or says(message, "no")
 
 
 def is_leaving(message: str) -> bool:
     """Whether somebody wants to leave what is under way."""
-    return bool(LEAVING.search(message) or DISLIKING.search(message))
+    return bool(LEAVING.search(message) or DISLIKING.search(message)) or says(message, "leave")
 
 
 def is_skipping(message: str) -> bool:
     """Whether somebody wants to go on without an answer."""
-    return SKIPPING.match(message) is not None
+    return SKIPPING.match(message) is not None or says(message, "skip")
 
 
 def is_question(message: str) -> bool:

@@ -14,6 +14,7 @@ from holdfast.companion.exercises.guiding import fits
 from holdfast.companion.exercises.stage import under_way
 from holdfast.companion.replies.choosing import chosen
 from holdfast.companion.saying import is_leaving, is_no, is_question, is_yes
+from holdfast.companion.sayings import says
 from holdfast.companion.state import Companion
 from holdfast.companion.topics import topics_in
 from holdfast.companion.values import Approach, Route, Style
@@ -132,7 +133,7 @@ def by_rules(state: Companion, recent: Sequence[Message]) -> dict[str, Any] | No
 
 def is_fact(message: str) -> bool:
     """Whether a message asks for a fact about the world, and not about the person."""
-    if LOOKING_UP.search(message):
+    if LOOKING_UP.search(message) or says(message, "lookup"):
         return True
     if "?" not in message or PERSONAL.search(
         re.sub(r"\b(?:do\s+you\s+know|can\s+you\s+tell\s+me)\b", "", message, flags=re.IGNORECASE)

@@ -1,9 +1,9 @@
 """The archive: threads as lines of JSON, the same for every store. Made and read here; moved elsewhere.
 
 A header, then for each thread an opening line, a line per changeset and a closing line, then a line for each
-record if there are any, and a last line with the totals. Bodies that are canonical JSON stand as JSON, any
-others as base64. Nothing in it names a store, a tenant or the moment of writing, so the same threads always
-make the same archive.
+record and each file if there are any, and a last line with the totals. Bodies that are canonical JSON stand
+as JSON, any others as base64. Nothing in it names a store, a tenant or the moment of writing, so the same
+threads always make the same archive.
 """
 
 from collections.abc import Iterable, Sequence
@@ -122,6 +122,15 @@ class Beside(_Line, frozen=True, kw_only=True, tag="record"):
     sha256: str
 
 
+class File(_Line, frozen=True, kw_only=True, tag="file"):
+    """A file of an owner's part of a volume, and the checksum of what it holds."""
+
+    owner: str
+    path: str
+    base64: bytes
+    sha256: str
+
+
 class Total(_Line, frozen=True, kw_only=True, tag="total"):
     """The last line: how much the archive holds."""
 
@@ -129,6 +138,7 @@ class Total(_Line, frozen=True, kw_only=True, tag="total"):
     changesets: Whole = 0
     items: Whole = 0
     records: Whole = 0
+    files: Whole = 0
 
 
 class Archived(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +151,7 @@ class Archived(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decoder = msgspec.json.Decoder(Header | Opening | Step | Closing | Beside | Total)
+_decoder = msgspec.json.Decoder(Header | Opening | Step | Closing | Beside | File | Total)
 
 
 # Writing.
@@ -195,6 +205,11 @@ def beside_of(record: Record) -> Beside:
     )
 
 
+def file_of(owner: str, path: str, content: bytes) -> File:
+    """The line of a file."""
+    return File(owner=owner, path=path, base64=content, sha256=sha256(content).hexdigest())
+
+
 def _checksum(record: Record) -> str:
     said = [record.kind, record.id, record.owner, list(record.tags), record.sort, record.body]
     return sha256(encode(said)).hexdigest()
@@ -230,22 +245,22 @@ def _is_canonical(data: bytes) -> bool:
 
 
 class Reader:
-    """Takes an archive line by line and gives back each thread once it is whole and checked, and records."""
+    """Takes an archive line by line, and gives back threads once they are whole, records and files."""
 
     def __init__(self) -> None:
         self._number = 0
         self._begun = False
         self._ended = False
         self._thread: _Partial | None = None
-        self._count = [0, 0, 0, 0]
+        self._count = [0, 0, 0, 0, 0]
 
     @property
     def line(self) -> int:
         """The number of the line that was taken last."""
         return self._number
 
-    def take(self, line: bytes) -> Archived | Record | None:
-        """The thread that ends with this line, if one does, or the record that it is.
+    def take(self, line: bytes) -> Archived | Record | File | None:
+        """The thread that ends with this line, if one does, or the record or file that it is.
 
         Raises:
             ArchiveInvalid: The line does not belong where it stands.
@@ -270,7 +285,7 @@ class Reader:
             raise self._wrong("the archive ends here, before its last line; it was cut short")
         return self._total()
 
-    def _taken(self, data: bytes) -> Archived | Record | None:
+    def _taken(self, data: bytes) -> Archived | Record | File | None:
         if not self._begun:
             self._begin(data)
             return None
@@ -288,6 +303,9 @@ class Reader:
             case Beside() as line if self._thread is None and not self._ended:
                 self._count[3] += 1
                 return self._checked(line)
+            case File() as line if self._thread is None and not self._ended:
+                self._count[4] += 1
+                return self._whole(line)
             case Total() as line if self._thread is None and not self._ended:
                 self._end(line)
                 return None
@@ -301,6 +319,12 @@ class Reader:
         if line.sha256 != _checksum(record):
             raise self._wrong("the record was altered")
         return record
+
+    def _whole(self, line: File) -> File:
+        check_id(line.owner, "owner")
+        if line.sha256 != sha256(line.base64).hexdigest():
+            raise self._wrong(f"the file {line.path!r} was altered")
+        return line
 
     def _begin(self, data: bytes) -> None:
         try:
@@ -320,8 +344,8 @@ class Reader:
         self._ended = True
 
     def _total(self) -> Total:
-        threads, changesets, items, records = self._count
-        return Total(threads=threads, changesets=changesets, items=items, records=records)
+        threads, changesets, items, records, files = self._count
+        return Total(threads=threads, changesets=changesets, items=items, records=records, files=files)
 
     def _wrong(self, problem: str) -> ArchiveInvalid:
         return ArchiveInvalid(line=self._number, problem=problem)

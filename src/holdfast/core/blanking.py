@@ -22,6 +22,7 @@ from holdfast.core.rows import (
     Asking,
     AskItems,
     AskNamed,
+    AskThread,
     AskThreads,
     Effect,
     EraseParts,
@@ -85,6 +86,12 @@ def plan_parts(
     lines = _lines(id, receipt, salt, {name: n for name, n in counts.items() if n}, setting.now, limits)
     plan = yield from plan_commit([*told, lines], setting)
     return Plan(effects=[*guards, *blanks, *plan.effects], results=plan.results, known=plan.known)
+
+
+def read_family(id: str) -> Asking[list[str]]:
+    """The threads that may share rows with one, it among them; none if it is gone."""
+    row = yield from ask(AskThread(id))
+    return [] if row is None else [member.id for member in (yield from _family(row))]
 
 
 def _family(row: ThreadRow) -> Asking[list[ThreadRow]]:

@@ -19,6 +19,7 @@ from holdfast.core.receipts import (
     ARTIFACT,
     BEGUN,
     CRISIS,
+    DOCUMENT,
     DONE,
     LOG,
     RULE,
@@ -204,7 +205,8 @@ def read_sought(subject: Subject, ids: Sequence[str]) -> Asking[Sought]:
     threads = tuple(dict.fromkeys((*subject.threads, *ids)))
     names = [name for id in threads for name in (id, f"thread:{id}")]
     about = (yield from ask(AskRecordsAbout(tuple(names)))) if names else []
-    files = [(r.owner, r.body.get("path")) for r in about if r.kind == ARTIFACT and isinstance(r.body, dict)]
+    written = [r for r in about if r.kind in (ARTIFACT, DOCUMENT) and isinstance(r.body, dict)]
+    files = [(record.owner, record.body.get("path")) for record in written]
     return Sought(
         owner=subject.owner if subject.what == "owner" else None,
         threads=threads,
@@ -295,11 +297,11 @@ def read_large(id: str) -> Asking[tuple[str, ...]]:
 
 
 def plan_files(
-    receipt: Receipt, number: int, counts: dict[str, int], limits: Limits, setting: Setting
+    receipt: str, number: int, counts: dict[str, int], limits: Limits, setting: Setting
 ) -> Asking[Plan]:
     """The line that counts files which were put aside under a number, before they are removed."""
     step = plain(Step(counts=counts, files=number))
-    return (yield from plan_commit([note(receipt.id, STEP, step, limits)], setting))
+    return (yield from plan_commit([note(receipt, STEP, step, limits)], setting))
 
 
 def plan_rest(subject: Subject, receipt: Receipt, limits: Limits, setting: Setting) -> Asking[Plan]:

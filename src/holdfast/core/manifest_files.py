@@ -48,7 +48,12 @@ def path_of(place: Place) -> PurePosixPath:
     """Where a manifest stands below the root of its volume."""
     user = NOBODY if place.user is None else file_name(place.user)
     folder = PurePosixPath("meta", "workspaces", file_name(place.workspace), "users", user)
-    return folder / f"react-session-{file_name(place.session)}.json"
+    return folder / manifest_name(place.session)
+
+
+def manifest_name(session: str) -> str:
+    """How the file of a session's manifest is called."""
+    return f"react-session-{file_name(session)}.json"
 
 
 def older_paths(place: Place) -> list[PurePosixPath]:

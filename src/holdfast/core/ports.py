@@ -116,6 +116,11 @@ class Files(Protocol):
         """Every file of an owner."""
         ...
 
-    async def keep(self, tenant: str, owner: str, file: OwnedFile, *, replace: bool) -> bool:
-        """Keep a file for an owner; False if there is another one already that must not be replaced."""
+    async def keep(self, tenant: str, owner: str, file: OwnedFile) -> None:
+        """Keep a file for an owner.
+
+        Raises:
+            VolumeFileChanged: There is another one already.
+            VolumePathRefused: Its path cannot be used.
+        """
         ...

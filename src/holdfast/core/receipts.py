@@ -21,8 +21,8 @@ UNFINISHED, PENDING, COMPLETE, PREVIEW = "unfinished", "pending", "complete", "p
 CRISIS: Final = "crisis"
 """The kind of records that are kept until their own date, unless they are asked for by name."""
 RULE: Final = "retention rule"
-ARTIFACT: Final = "artifact"
-"""The kind of records that are about a file; ``path`` in their body says where it stands."""
+ARTIFACT, DOCUMENT = "artifact", "document"
+"""The kinds of records that are about a file; ``path`` in their body says where it stands."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):

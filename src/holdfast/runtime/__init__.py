@@ -50,6 +50,7 @@ from holdfast.runtime.schema import (
 )
 from holdfast.runtime.stateless import run_agent
 from holdfast.runtime.statuses import SessionStatus
+from holdfast.runtime.steps import Price, Step, run_steps
 from holdfast.runtime.suspension import Decision, PassOn, Replay, UseResult, Waiting
 from holdfast.runtime.tools import UNFINISHED, Effect, Outcome, Suspend, Tool, ToolContext, tool
 from holdfast.runtime.upgrades import Upgrade
@@ -85,6 +86,7 @@ __all__ = [
     "Outcome",
     "PassOn",
     "Patience",
+    "Price",
     "Replay",
     "Reply",
     "Request",
@@ -99,6 +101,7 @@ __all__ = [
     "StageStarted",
     "State",
     "StateChanged",
+    "Step",
     "Suspend",
     "Text",
     "TextDelta",
@@ -121,6 +124,7 @@ __all__ = [
     "per_turn",
     "respond",
     "run_agent",
+    "run_steps",
     "tool",
     "user_in",
     "whole_of",

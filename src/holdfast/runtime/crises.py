@@ -37,7 +37,8 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How serious a turn is: a level from 0 (nothing) to 3, and how it was found.
 
     ``confidence`` goes from 0 to 1, ``path`` names the way through the classifier, ``override`` a rule that
-    decided instead. Both are names, of one word: nothing that a person said belongs here.
+    decided instead. Both are names, of one word: nothing that a person said belongs here. ``late`` says that
+    an answer was under way before it was found, as can be in a call.
     """
 
     level: int
@@ -45,6 +46,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     path: str | None = None
     override: str | None = None
     llm_failed: bool = False
+    late: bool = False
 
 
 class Crisis(Assessment, frozen=True, kw_only=True, omit_defaults=True):

@@ -20,6 +20,7 @@ from holdfast.runtime.ending import Finalize, nothing_left
 from holdfast.runtime.episodes import Episode
 from holdfast.runtime.events import Event, Mark, events_of
 from holdfast.runtime.finishing import end_now
+from holdfast.runtime.hearing import Heard, Hearing, Utterance, hear
 from holdfast.runtime.inputs import Given, checked_inputs, free_id, user_item
 from holdfast.runtime.loop import Stage, respond
 from holdfast.runtime.messages import Message, item_of
@@ -239,7 +240,7 @@ class Runtime(Generic[Shape, Output]):
 
         They are read from the log, so any process tells the same, each once.
         """
-        found = self._homes.of(thread, user).db.thread(thread)
+        found = self.thread(thread, user=user)
         mark = ((await found.head()).version, LAST) if after is None else after
         async for change in found.watch(after=max(mark[0] - 1, 0)):
             for event in events_of(change):
@@ -322,6 +323,13 @@ class Runtime(Generic[Shape, Output]):
         self._turns.touch(home, thread)
         return await self._turns.waited(self._turns.task(thread, record(home.db, asked, home.settings)))
 
+    async def hear(
+        self, given: Utterance, *, hearing: Hearing | None = None, mode: MemoryMode | None = None
+    ) -> Heard:
+        """Judge what somebody said in a call, before it is answered, and log what was found."""
+        home = self._homes.begin(given.thread, given.user, mode)
+        return await hear(home.db, given, home.settings, hearing)
+
     async def voice_alive(
         self, thread: str, *, seconds: float = 60.0, user: str | None = None
     ) -> Episode | None:
@@ -335,9 +343,13 @@ class Runtime(Generic[Shape, Output]):
 
     # Threads.
 
+    def thread(self, thread: str, *, user: str | None = None) -> Thread:
+        """A thread where it is at home, to be read: an incognito one is in this process alone."""
+        return self._homes.of(thread, user).db.thread(thread)
+
     async def state(self, thread: str, *, at: int | None = None, user: str | None = None) -> Shape:
         """The state of a thread as the schema declares it, now or at an earlier version."""
-        found: Thread = self._homes.of(thread, user).db.thread(thread)
+        found = self.thread(thread, user=user)
         head = await found.head(at=at)
         schema, upgrades = self._settings.schema, self._settings.upgrades
         state = current(thread, head.state, schema, upgrades)
@@ -348,7 +360,7 @@ class Runtime(Generic[Shape, Output]):
         self, thread: str, *, last: int = 50, before: int | None = None, user: str | None = None
     ) -> Window:
         """A page of the history, oldest first; ``before`` is the place of the first item of the next page."""
-        return await self._homes.of(thread, user).db.thread(thread).items(last=last, before=before)
+        return await self.thread(thread, user=user).items(last=last, before=before)
 
     async def threads(
         self, *, user: str | None = None, limit: int = 50, after: str | None = None, system: bool = False

@@ -1,4 +1,4 @@
-"""Everything about one person: their threads, and the records that go with them into an archive."""
+"""Everything about one person: their threads, and the records and files that go with them into an archive."""
 
 from collections.abc import AsyncIterator
 
@@ -21,11 +21,13 @@ holds, rules of retention), what is made again (vectors), and what is still to b
 async def export_person(db: Database, owner: str) -> AsyncIterator[bytes]:
     """The lines of an archive of everything that one person owns. ``import_threads`` takes it in elsewhere.
 
+    Their files are in it if the database knows of a volume.
+
     Raises:
         InvalidId: The owner has no name that can be used.
         StoreDamaged: A thread does not stand on its chain.
     """
     scope = Scope(tenant=db.tenant, user=check_id(owner, "owner"))
     kinds = await kinds_of(db.store, scope, owner, LEFT_OUT)
-    async for line in export_threads(db.store, scope, kinds=kinds):
+    async for line in export_threads(db.store, scope, kinds=kinds, files=db.files):
         yield line

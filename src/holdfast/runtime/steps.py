@@ -4,13 +4,13 @@ They ride in the changesets that a run commits anyway: no row of their own, and 
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import msgspec
 
-from holdfast.core.encoding import JSON, plain
+from holdfast.core.encoding import JSON
 from holdfast.core.errors import HoldfastError, InvalidArgument, RecordNotFound
 from holdfast.core.values import Changeset
 from holdfast.runtime.models import Usage
@@ -75,48 +75,64 @@ def prices_from(document: bytes) -> dict[str, Price]:
 
 
 class UnderWay:
-    """A step that is not over: what is known of it so far."""
+    """A step that is measured while it is entered; it is kept however it ends, and an error goes on."""
 
-    __slots__ = ("cost", "error", "usage")
+    __slots__ = (
+        "_began",
+        "_clock",
+        "_cost",
+        "_keep",
+        "_kind",
+        "_name",
+        "_stage",
+        "_started",
+        "error",
+        "usage",
+    )
 
-    def __init__(self) -> None:
+    def __init__(
+        self, kind: StepKind, name: str, *, stage: str, clock: Callable[[], int], keep: Callable[[Step], None]
+    ) -> None:
         self.usage = Usage()
-        self.cost: int | None = None
         self.error: str | None = None
+        self._cost: int | None = None
+        self._kind = kind
+        self._name = name
+        self._stage = stage
+        self._clock = clock
+        self._keep = keep
+
+    def __enter__(self) -> Self:
+        self._started = self._clock()
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ms = round((time.perf_counter() - self._began) * 1000, 3)
+        problem = self.error if error is None else problem_of(error)
+        self._keep(
+            Step(
+                kind=self._kind,
+                name=_short(self._name),
+                started=self._started,
+                ms=ms,
+                stage=self._stage,
+                input_tokens=self.usage.input_tokens,
+                output_tokens=self.usage.output_tokens,
+                cost=self._cost,
+                error=None if problem is None else _short(problem),
+            )
+        )
 
     def pay(self, usage: Usage, price: Price | None = None) -> Usage:
         """Take in what a model call has cost; the same with its price, if there is one."""
         paid = usage if price is None else msgspec.structs.replace(usage, cost=price.of(usage))
         self.usage += paid
         if price is not None or paid.cost:
-            self.cost = self.usage.cost
+            self._cost = self.usage.cost
         return paid
-
-
-@contextmanager
-def measured(
-    kind: StepKind, name: str, *, stage: str, clock: Callable[[], int], keep: Callable[[Step], None]
-) -> Iterator[UnderWay]:
-    """Measure a step; it is kept however it ends, and an error goes on."""
-    under_way, started, began = UnderWay(), clock(), time.perf_counter()
-    try:
-        yield under_way
-    except BaseException as error:
-        under_way.error = problem_of(error)
-        raise
-    finally:
-        step = Step(
-            kind=kind,
-            name=name,
-            started=started,
-            ms=round((time.perf_counter() - began) * 1000, 3),
-            stage=stage,
-            input_tokens=under_way.usage.input_tokens,
-            output_tokens=under_way.usage.output_tokens,
-            cost=under_way.cost,
-            error=None if under_way.error is None else _short(under_way.error),
-        )
-        keep(step)
 
 
 def problem_of(error: BaseException) -> str:
@@ -125,16 +141,18 @@ def problem_of(error: BaseException) -> str:
     return _short(f"{name}: {error}" if str(error) else name)
 
 
-def _short(problem: str) -> str:
-    """A problem that fits into a changeset, whatever somebody else's error says."""
-    return problem[:LONGEST].encode(errors="replace").decode()
+def _short(text: str) -> str:
+    """A text that fits into a changeset, whatever somebody else's error or name says."""
+    if text.isascii() and len(text) <= LONGEST:
+        return text
+    return text[:LONGEST].encode(errors="replace").decode()
 
 
 def noted(meta: Mapping[str, JSON] | None, steps: tuple[Step, ...]) -> dict[str, JSON] | None:
     """What a changeset says about its run, with the steps that ended since the one before."""
     if not steps:
         return None if meta is None else dict(meta)
-    return {**(meta or {}), STEPS: plain(steps)}
+    return {**(meta or {}), STEPS: [msgspec.to_builtins(step) for step in steps]}
 
 
 def steps_of(change: Changeset) -> tuple[Step, ...]:
@@ -143,7 +161,7 @@ def steps_of(change: Changeset) -> tuple[Step, ...]:
     return msgspec.convert(said, tuple[Step, ...])
 
 
-async def steps(db: Database, thread: str, run: str) -> tuple[Step, ...]:
+async def run_steps(db: Database, thread: str, run: str) -> tuple[Step, ...]:
     """The steps of a run, in the order in which they ended; those of one at work as far as it has come.
 
     A run that was interrupted has all that it had made durable. What was erased of its thread is not here.

@@ -1,7 +1,6 @@
 """A turn at work: what its stages may ask for, and when what they did is made durable."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import msgspec
@@ -20,7 +19,7 @@ from holdfast.runtime.journal import Journal
 from holdfast.runtime.messages import Message, item_of
 from holdfast.runtime.models import Model, Reply, Request, Usage
 from holdfast.runtime.runs import Ending
-from holdfast.runtime.steps import Prices, StepKind, UnderWay, measured
+from holdfast.runtime.steps import Prices, StepKind, UnderWay
 from holdfast.stores.clock import now_ms
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
@@ -194,13 +193,13 @@ class Turn:
 
         return paid
 
-    def step(self, kind: StepKind, name: str) -> AbstractContextManager[UnderWay]:
+    def step(self, kind: StepKind, name: str) -> UnderWay:
         """Measure something that the run does: ``with ctx.turn.step("retrieval", "handbook"): …``.
 
         It is kept with the next checkpoint, however it ends. Model calls and tools need no such thing.
         """
         stage = self.trace[-1] if self.trace else ""
-        return measured(kind, name, stage=stage, clock=self._clock, keep=self.draft.steps.append)
+        return UnderWay(kind, name, stage=stage, clock=self._clock, keep=self.draft.steps.append)
 
     def write(self, by: str, delta: Delta | None) -> None:
         """Fold a delta into the state."""

@@ -1,18 +1,22 @@
 """What answers here: the companion, unless the application brings a runtime of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.companion import voice
 from holdfast.companion.agent import companion, inputs_of
 from holdfast.companion.crisis.floor import floor
 from holdfast.companion.values import LIMITS, SIMPLE, AgentInput, Channel
 from holdfast.runtime.engine import Runtime
+from holdfast.runtime.hearing import Hearing
 from holdfast.runtime.inputs import Given
+from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.models import Model
+from holdfast.runtime.tools import Tool
 from holdfast.server.runtimes import MakeRuntime
 from holdfast.server.settings import ServerSettings
 from holdfast.threads.database import Database
@@ -27,6 +31,32 @@ def as_said(message: str, thread: str, user: str | None) -> Given:
     return message
 
 
+async def nothing(memory: Memory | None) -> str:
+    """No instructions."""
+    return ""
+
+
+async def no_matter(db: Database, thread: str, level: int) -> None:
+    """Nothing is kept of it."""
+
+
+class Speech(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent is in a call: what a realtime model is told, its tools, and how speech is judged.
+
+    ``keep_level`` lets what was found in a call be known to the turns after it.
+    """
+
+    instructions: Callable[[Memory | None], Awaitable[str]] = nothing
+    tools: Callable[[Memory | None], Sequence[Tool]] = lambda memory: ()
+    hearing: Hearing | None = None
+    keep_level: Callable[[Database, str, int], Awaitable[None]] = no_matter
+
+
+COMPANION_SPEECH = Speech(
+    instructions=voice.instructions, tools=voice.tools, hearing=voice.HEARING, keep_level=voice.keep_level
+)
+
+
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """What answers: how its runtimes are made, what they are given, and what people are told of it."""
 
@@ -35,6 +65,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = OTHER
     model: str | None = None
     notices: tuple[str, ...] = ()
+    speech: Speech = Speech()
 
 
 @asynccontextmanager
@@ -66,6 +97,7 @@ async def the_companion(settings: ServerSettings, model: Model | None) -> AsyncI
             kind=COMPANION,
             model=OFFLINE if model is None else settings.model or model.name,
             notices=(LIMITS,) if model is not None else (LIMITS, SIMPLE),
+            speech=COMPANION_SPEECH,
         )
         await warming
 

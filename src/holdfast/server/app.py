@@ -36,9 +36,11 @@ from holdfast.server.identity.settings import AuthSettings
 from holdfast.server.identity.values import Authenticate
 from holdfast.server.limits import Failures, Gate, Pace
 from holdfast.server.metrics import Metrics
+from holdfast.server.realtime import OpenAIRealtime, RealtimeProvider
 from holdfast.server.repeating import Repeating
 from holdfast.server.routes.crises import CRISES
 from holdfast.server.routes.erasing import ERASING
+from holdfast.server.routes.experiments import EXPERIMENTS
 from holdfast.server.routes.health import HEALTH
 from holdfast.server.routes.looking import LOOKING
 from holdfast.server.routes.manifests import MANIFESTS
@@ -63,6 +65,7 @@ ROUTES: list[ControllerRouterHandler] = [
     *THREADS,
     *TURNS,
     *RUNS,
+    *EXPERIMENTS,
     *SESSIONS,
     *REMEMBERED,
     *LOOKING,
@@ -76,6 +79,7 @@ OPENAPI = OpenAPIConfig(
     title="Holdfast", version="1", path=f"{API}/openapi", render_plugins=[], use_handler_docstrings=True
 )
 HOUR_MS = 60 * 60 * 1000
+KEY_OF_OPENAI = "OPENAI_API_KEY"
 STREAMS_MS = 5_000
 """How long one is told to wait who found no room for a stream."""
 
@@ -99,15 +103,17 @@ def create_app(
     authenticate: Authenticate | None = None,
     make_runtime: MakeRuntime | None = None,
     model: Model | None = None,
+    realtime: RealtimeProvider | None = None,
     lifespan: Sequence[Callable[[Litestar], AbstractAsyncContextManager[None]]] = (),
 ) -> "Application":
     """The server as an ASGI application, to be run or mounted.
 
     A database that is given stays open; otherwise the one of the settings is opened and closed with the
     application. ``make_runtime`` says what a turn does; without it, the companion answers, with the model.
+    ``realtime`` begins calls; without it, the provider that the settings name.
     """
     told = settings or ServerSettings()
-    made = _Making(settings=told, db=db, make_runtime=make_runtime, model=model)
+    made = _Making(settings=told, db=db, make_runtime=make_runtime, model=model, realtime=realtime)
     door = authenticate or _Door()
     return Application(
         route_handlers=[
@@ -135,6 +141,7 @@ class _Making(msgspec.Struct, frozen=True, kw_only=True):
     db: Database | None
     make_runtime: MakeRuntime | None
     model: Model | None
+    realtime: RealtimeProvider | None
 
 
 class _Door:
@@ -164,7 +171,8 @@ def _lifespan(made: _Making, door: Authenticate) -> Callable[[Litestar], Abstrac
                 db.files = Volumes(Path(made.settings.volume))
             auth = await _opened(made.settings, db, door)
             agent = await stack.enter_async_context(_answering(made))
-            serving = _serving(made.settings, db, agent, auth)
+            realtime = made.realtime or _realtime(made.settings)
+            serving = _serving(made.settings, db, agent, realtime, auth)
             app.state.serving = serving
             stack.push_async_callback(serving.runtimes.close, drain_seconds=made.settings.drain_seconds)
             await stack.enter_async_context(_in_background(lambda: _tended(serving)))
@@ -189,11 +197,26 @@ async def _opened(settings: ServerSettings, db: Database, door: Authenticate) ->
     return start.auth
 
 
-def _serving(settings: ServerSettings, db: Database, agent: Agent, auth: AuthSettings | None) -> Serving:
+def _realtime(settings: ServerSettings) -> RealtimeProvider | None:
+    """The provider of the settings, if they name a model and there is a key."""
+    key = os.environ.get(KEY_OF_OPENAI)
+    if settings.voice_model is None or not key:
+        return None
+    return OpenAIRealtime(settings.voice_model, key, url=settings.voice_url, voice=settings.voice)
+
+
+def _serving(
+    settings: ServerSettings,
+    db: Database,
+    agent: Agent,
+    realtime: RealtimeProvider | None,
+    auth: AuthSettings | None,
+) -> Serving:
     return Serving(
         settings=settings,
         db=db,
         agent=agent,
+        realtime=realtime,
         runtimes=Runtimes(db, agent.make, limit=settings.tenants, guests=settings.guests),
         cursors=Cursors(settings.secret),
         metrics=Metrics(),

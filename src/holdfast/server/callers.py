@@ -28,9 +28,11 @@ from holdfast.server.identity.entries import DEFAULT_WORKSPACE
 from holdfast.server.identity.values import Authenticate, Identity
 from holdfast.server.limits import Failures, Gate, Pace
 from holdfast.server.metrics import Metrics
+from holdfast.server.realtime import RealtimeProvider
 from holdfast.server.runtimes import Runtimes
 from holdfast.server.settings import ServerSettings
 from holdfast.threads.database import Database
+from holdfast.threads.thread import Thread
 
 T = TypeVar("T")
 OPEN = "open to all"
@@ -47,6 +49,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     settings: ServerSettings
     db: Database
     agent: Agent
+    realtime: RealtimeProvider | None
     runtimes: Runtimes
     cursors: Cursors
     metrics: Metrics
@@ -175,6 +178,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     def guest(self, user: str | None = None) -> Guest:
         """Who this is while incognito."""
         return self.identity.tenant, self.speaking_for(user)
+
+    async def reading(self, thread: str) -> Thread:
+        """A thread to be read: the caller's own incognito one, if it is here, or the one that is kept."""
+        found = await self.serving.runtimes.guests.reading(self.guest(), thread)
+        return found if found is not None else self.db.thread(thread)
 
     @asynccontextmanager
     async def home(

@@ -14,6 +14,7 @@ from holdfast.runtime.engine import Runtime
 from holdfast.runtime.statuses import NONE
 from holdfast.stores.memory.store import MemoryStore
 from holdfast.threads.database import Database
+from holdfast.threads.thread import Thread
 
 STAYS = 60 * 60.0
 """How long a runtime is kept that nobody has asked for: longer than any of its sessions lasts untouched."""
@@ -95,6 +96,10 @@ class Guests:
         if thread is None or not await self.holds(guest, thread):
             return None
         return self._stays[guest].db
+
+    async def reading(self, guest: Guest, thread: str) -> Thread | None:
+        """A guest's incognito thread, to be read; None if there is no such thread."""
+        return self._stays[guest].runtime.thread(thread) if await self.holds(guest, thread) else None
 
     async def thread_of(self, guest: Guest, run: str) -> str | None:
         """The incognito thread of a guest that a run is at work or waits on, if there is one."""

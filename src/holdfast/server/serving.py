@@ -5,8 +5,10 @@ only follow a thread end at once and are taken up elsewhere; turns have a while 
 """
 
 import asyncio
+import errno
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from types import FrameType
@@ -17,6 +19,7 @@ from litestar import Litestar
 from uvicorn.supervisors import Multiprocess
 
 from holdfast.core.errors import InvalidArgument
+from holdfast.opening import open_store
 from holdfast.server.app import Application, create_app
 from holdfast.server.connections import Connection, make_room
 from holdfast.server.guards import Danger, Start, every_danger, start_of
@@ -27,15 +30,52 @@ KEEP_SECONDS = 30
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-async def serve(settings: ServerSettings) -> None:
+async def serve(settings: ServerSettings, listener: socket.socket) -> None:
     """Serve until told to stop. With several workers this process only watches over them."""
     os.environ.update(as_variables(settings))
     make_room()
     config = config_of(settings)
     if settings.workers == 1:
-        await uvicorn.Server(config).serve()
+        await uvicorn.Server(config).serve([listener])
     else:
-        Multiprocess(config, sockets=[config.bind_socket()]).run()
+        Multiprocess(config, sockets=[listener]).run()
+
+
+def listening(settings: ServerSettings) -> socket.socket:
+    """The address of the settings, taken.
+
+    Raises:
+        InvalidArgument: It cannot be had.
+    """
+    host, port = settings.host, settings.port
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            advice = "Something else listens there. Stop it, or choose another one with --port."
+        else:
+            advice = f"{error.strerror}."
+        raise InvalidArgument(problem=f"Port {port} of {host!r} cannot be had. {advice}") from error
+    listener.set_inheritable(True)
+    return listener
+
+
+async def try_out(settings: ServerSettings) -> None:
+    """See that all that a server needs is there, while what is missing can still be said in a sentence.
+
+    Raises:
+        HoldfastError: Something is missing.
+    """
+    store = await open_store(settings.url)
+    await store.close()
+    if settings.model is not None:
+        from holdfast.runtime.provider import ProviderModel
+
+        async with ProviderModel(settings.model):
+            pass
 
 
 async def check(settings: ServerSettings, environment: Mapping[str, str]) -> list[Danger]:

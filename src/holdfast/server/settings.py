@@ -1,7 +1,9 @@
 """What a server is told when it starts."""
 
+import re
 import secrets
 from collections.abc import Mapping
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -11,6 +13,10 @@ PREFIX = "HOLDFAST_SERVER_"
 """Every field can be set by a variable of its name, for the workers of one server: HOLDFAST_SERVER_URL."""
 
 
+Some: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
+
+
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a server is set up. Sizes are bytes, times are seconds.
 
@@ -18,29 +24,33 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     in a process, ``user_streams``, ``turns`` and ``requests`` what one user has open, what one user runs at
     once, and what one user asks in a minute; ``failures`` how often credentials from one address may fail in
     a minute, ``guests`` how many users may be incognito at once.
+    ``voice_model`` is a realtime model for calls, at a provider that speaks OpenAI's protocol.
     ``volume`` is a folder that keeps every manifest that is exported.
     """
 
     url: str = "memory://"
     host: str = "127.0.0.1"
     port: int = 8100
-    workers: int = 1
+    workers: Some = 1
     secret: str = msgspec.field(default_factory=lambda: secrets.token_hex(32))
     model: str | None = None
+    voice_model: str | None = None
+    voice_url: str = "https://api.openai.com/v1"
+    voice: str = "marin"
     cors: tuple[str, ...] = ()
-    body: int = 4 * 1024 * 1024
-    archive: int = 64 * 1024 * 1024
-    streams: int = 1_000
-    user_streams: int = 100
-    turns: int = 8
-    requests: int = 6_000
-    failures: int = 120
-    guests: int = 1_000
-    tenants: int = 256
-    sweep_seconds: float = 30.0
-    drain_seconds: float = 20.0
-    ping_seconds: float = 15.0
-    key_hours: float = 24.0
+    body: Some = 4 * 1024 * 1024
+    archive: Some = 64 * 1024 * 1024
+    streams: Some = 1_000
+    user_streams: Some = 100
+    turns: Some = 8
+    requests: Some = 6_000
+    failures: Some = 120
+    guests: Some = 1_000
+    tenants: Some = 256
+    sweep_seconds: Seconds = 30.0
+    drain_seconds: Seconds = 20.0
+    ping_seconds: Seconds = 15.0
+    key_hours: Seconds = 24.0
     volume: str | None = None
     json_logs: bool = False
 
@@ -62,7 +72,15 @@ def from_variables(variables: Mapping[str, str]) -> ServerSettings:
     try:
         return msgspec.convert(values, ServerSettings, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidArgument(problem=f"The server's settings cannot be read: {error}.") from error
+        raise InvalidArgument(problem=_sentence(str(error), given)) from error
+
+
+def _sentence(error: str, given: Mapping[str, str]) -> str:
+    """What is wrong with the settings, by the variable that says it."""
+    found = re.fullmatch(r"(.*) - at `\$\.(\w+)`", error)
+    if found is None or found[2] not in given:
+        return f"The server's settings cannot be read: {error}."
+    return f"{PREFIX}{found[2].upper()}={given[found[2]]!r} cannot be used: {found[1]}."
 
 
 def as_variables(settings: ServerSettings) -> dict[str, str]:

@@ -130,7 +130,7 @@ def _problem(code: str, status: int, detail: str, facts: dict[str, JSON] | None 
 def refused(request: Request[Any, Any, Any], error: HoldfastError) -> Response[Problem]:
     """The answer to a request that one of our errors ended."""
     problem = problem_of(error)
-    if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, RateLimited):
         log.warning("%s %s: %s", request.method, request.url.path, error)
     return _answer(problem, _retry_headers(error))
 

@@ -1,4 +1,4 @@
-"""Moving threads, and records beside them, out and in: an archive written and read line by line."""
+"""Moving threads, and records and files beside them, out and in: an archive written and read line by line."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from hashlib import sha256
@@ -10,9 +10,11 @@ from holdfast.core import archive, chain, planning, reading
 from holdfast.core.archive import (
     Archived,
     Closing,
+    File,
     Header,
     Total,
     beside_of,
+    file_of,
     line_of,
     opening_of,
     step_of,
@@ -21,13 +23,15 @@ from holdfast.core.checking import made_ready
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import (
     ArchiveInvalid,
+    Forbidden,
     HoldfastError,
     InvalidInput,
     RevisionConflict,
     StoreDamaged,
     ThreadExists,
+    VolumeFileChanged,
 )
-from holdfast.core.ports import Store
+from holdfast.core.ports import Files, OwnedFile, Store
 from holdfast.core.restoring import plan_restore
 from holdfast.core.rows import (
     AskRecords,
@@ -60,12 +64,16 @@ Told: TypeAlias = Callable[[Passed], None]
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import has done; ``total`` is what the archive held, ``records`` how many of them are new."""
+    """What an import has done; ``total`` is what the archive held.
+
+    ``records`` and ``files`` say how many of them were taken in.
+    """
 
     threads: tuple[Passed, ...]
     skipped: tuple[str, ...]
     total: Total
     records: int = 0
+    files: int = 0
 
 
 def _nobody(passed: Passed) -> None:
@@ -78,11 +86,13 @@ async def export_threads(
     ids: Sequence[str] | None = None,
     *,
     kinds: Sequence[str] = (),
+    files: Files | None = None,
     told: Told = _nobody,
 ) -> AsyncIterator[bytes]:
     """The lines of an archive of some threads, or of all: each as it stood when its turn came.
 
-    Records of some ``kinds`` go with them. With the scope of a user it is an archive of what is theirs.
+    Records of some ``kinds`` go with them. With the scope of a user it is an archive of what is theirs; from
+    ``files`` all of theirs go with them then.
 
     Raises:
         ThreadNotFound: One of the threads asked for is not there.
@@ -102,7 +112,12 @@ async def export_threads(
     async for record in _beside(store, scope, kinds):
         yield line_of(beside_of(record))
         records += 1
-    yield line_of(Total(threads=threads, changesets=changesets, items=items, records=records))
+    count = 0
+    async for line in _files(files, scope):
+        yield line
+        count += 1
+    total = Total(threads=threads, changesets=changesets, items=items, records=records, files=count)
+    yield line_of(total)
 
 
 async def kinds_of(store: Store, scope: Scope, owner: str, without: Sequence[str]) -> list[str]:
@@ -136,6 +151,13 @@ async def _beside(store: Store, scope: Scope, kinds: Sequence[str]) -> AsyncIter
             for record in found:
                 yield record
             query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))
+
+
+async def _files(files: Files | None, scope: Scope) -> AsyncIterator[bytes]:
+    """The lines of all files of a user."""
+    if files is not None and scope.user is not None:
+        async for file in files.of_owner(scope.tenant, scope.user):
+            yield line_of(file_of(scope.user, file.path, file.content))
 
 
 async def _lines(store: Store, scope: Scope, row: ThreadRow, told: Told) -> AsyncIterator[tuple[bytes, int]]:
@@ -192,19 +214,24 @@ async def import_threads(
     scope: Scope,
     lines: AsyncIterable[bytes],
     *,
+    files: Files | None = None,
     skip_existing: bool = False,
     told: Told = _nobody,
 ) -> Imported:
     """Take in the threads of an archive, each whole or not at all, and the records beside them.
 
+    Its files are taken in if there is somewhere to keep them.
+
     Raises:
         ArchiveInvalid: A line is damaged, or the archive was cut short; threads before it were taken in.
         ThreadExists: A thread of that id is there already.
         RevisionConflict: A record of that kind and id is there already.
+        VolumeFileChanged: Another file is there already.
+        Forbidden: A file is another user's.
     """
     reader = archive.Reader()
     done: list[Passed] = []
-    records = 0
+    records = kept = 0
     async for line in lines:
         match reader.take(line):
             case Archived() as archived:
@@ -212,13 +239,31 @@ async def import_threads(
                 told(done[-1])
             case Record() as record:
                 records += await _put(store, scope, record, reader.line, skip_existing=skip_existing)
+            case File() as file if files is not None:
+                kept += await _kept(files, scope, file, reader.line, skip_existing=skip_existing)
     total = reader.finish()
     return Imported(
         threads=tuple(passed for passed in done if not passed.skipped),
         skipped=tuple(passed.thread for passed in done if passed.skipped),
         total=total,
         records=records,
+        files=kept,
     )
+
+
+async def _kept(files: Files, scope: Scope, line: File, number: int, *, skip_existing: bool) -> bool:
+    """Keep a file of an archive; whether it was taken in."""
+    if scope.user not in (None, line.owner):
+        raise Forbidden(problem="A file of the archive belongs to another user.")
+    try:
+        await files.keep(scope.tenant, line.owner, OwnedFile(path=line.path, content=line.base64))
+    except VolumeFileChanged:
+        if not skip_existing:
+            raise
+        return False
+    except InvalidInput as error:
+        raise ArchiveInvalid(line=number, problem=str(error).rstrip(".")) from error
+    return True
 
 
 async def _put(store: Store, scope: Scope, record: Record, line: int, *, skip_existing: bool) -> bool:

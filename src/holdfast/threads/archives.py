@@ -8,9 +8,10 @@ from typing import BinaryIO
 
 import msgspec
 
-from holdfast.core.archive import FORMAT, Beside, Closing, Header, Opening, Step, Total, line_of
+from holdfast.core.archive import FORMAT, Beside, Closing, File, Header, Opening, Step, Total, line_of
+from holdfast.core.manifest_files import manifest_name
 from holdfast.core.owners import memory_thread
-from holdfast.core.receipts import Subject
+from holdfast.core.receipts import ARTIFACT, Subject
 
 LEFT = "the archive "
 """How the reason begins why an archive still holds the subject."""
@@ -18,7 +19,11 @@ LONGEST_HEADER = 64 * 1024
 BLOCK = 1 << 20
 
 _header = msgspec.json.Decoder(Header)
-_line = msgspec.json.Decoder(Header | Opening | Step | Closing | Beside | Total)
+_line = msgspec.json.Decoder(Header | Opening | Step | Closing | Beside | File | Total)
+
+
+class _Artifact(msgspec.Struct, frozen=True):
+    path: str = ""
 
 
 class _Sought(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,11 +33,15 @@ class _Sought(msgspec.Struct, frozen=True, kw_only=True):
     is_owner: bool
     threads: frozenset[str]
     names: frozenset[str]
+    files: frozenset[tuple[str | None, str]] = frozenset()
 
-    def holds(self, line: Opening | Beside) -> bool:
+    def holds(self, line: Opening | Beside | File) -> bool:
         """Whether a line belongs to the subject."""
         if self.is_owner and line.owner == self.owner:
             return True
+        if isinstance(line, File):
+            manifests = {manifest_name(id) for id in self.threads}
+            return line.path.rpartition("/")[2] in manifests or (line.owner, line.path) in self.files
         if isinstance(line, Beside):
             is_meant = not self.names.isdisjoint((line.id, *line.tags))
         else:
@@ -120,10 +129,10 @@ def _taken_out(path: Path, subject: Subject) -> bool:
     return True
 
 
-def _openings(lines: Iterable[bytes]) -> Iterator[Opening | Beside]:
+def _openings(lines: Iterable[bytes]) -> Iterator[Opening | Beside | File]:
     for data in lines:
         line = _line.decode(data)
-        if isinstance(line, Opening | Beside):
+        if isinstance(line, Opening | Beside | File):
             yield line
 
 
@@ -134,7 +143,15 @@ def _within(path: Path, subject: Subject) -> _Sought | None:
         ids = [line.id for line in _openings(file) if isinstance(line, Opening) and asked.holds(line)]
     found = _sought(subject, {*subject.threads, *ids})
     with path.open("rb") as file:
-        return found if any(found.holds(line) for line in _openings(file)) else None
+        held = [line for line in _openings(file) if found.holds(line)]
+    return msgspec.structs.replace(found, files=frozenset(_files(held))) if held else None
+
+
+def _files(lines: Iterable[Opening | Beside | File]) -> Iterator[tuple[str | None, str]]:
+    """The files that records name which are about one."""
+    for line in lines:
+        if isinstance(line, Beside) and line.kind == ARTIFACT:
+            yield line.owner, msgspec.json.decode(line.body, type=_Artifact).path
 
 
 def _sought(subject: Subject, ids: Iterable[str]) -> _Sought:
@@ -146,8 +163,8 @@ def _sought(subject: Subject, ids: Iterable[str]) -> _Sought:
 
 
 def _copy(lines: Iterable[bytes], kept: BinaryIO, sought: _Sought) -> int:
-    """Write the lines of all the rest, and new totals; how many threads and records that were."""
-    threads = changesets = items = records = 0
+    """Write the lines of all the rest, and new totals; how many threads, records and files that were."""
+    threads = changesets = items = records = files = 0
     dropping = False
     for data in lines:
         line = _line.decode(data)
@@ -160,12 +177,15 @@ def _copy(lines: Iterable[bytes], kept: BinaryIO, sought: _Sought) -> int:
             case Beside():
                 dropping = sought.holds(line)
                 records += not dropping
+            case File():
+                dropping = sought.holds(line)
+                files += not dropping
         if isinstance(line, Total):
-            total = Total(threads=threads, changesets=changesets, items=items, records=records)
+            total = Total(threads=threads, changesets=changesets, items=items, records=records, files=files)
             kept.write(line_of(total))
         elif not dropping:
             kept.write(data)
-    return threads + records
+    return threads + records + files
 
 
 def _overwrite(file: BinaryIO) -> None:

@@ -24,8 +24,8 @@ from holdfast.threads.thread import Thread
 class Database:
     """Threads, records and jobs, as one tenant and user see them.
 
-    Closing it closes the store only if it was opened with it. ``files`` are those beside it, on a volume: they
-    go with what is erased or deleted.
+    Closing it closes the store only if it was opened with it. ``files`` are those beside it, on a volume:
+    they go with what is erased or deleted.
     """
 
     def __init__(
@@ -168,9 +168,7 @@ class Database:
             Forbidden: This database is used for one user.
         """
         subject = subject_of(owner, thread, with_crisis_log=with_crisis_log)
-        return await erase(
-            self.store, self._scope, subject, files=self.files, dry_run=dry_run, told=told
-        )
+        return await erase(self.store, self._scope, subject, files=self.files, dry_run=dry_run, told=told)
 
     async def report(self) -> Report:
         """What the store says about its health."""

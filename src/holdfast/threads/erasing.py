@@ -84,8 +84,10 @@ async def erase(
     return await _ended(store, scope, receipt, left, beside.beyond)
 
 
-async def erase_parts(store: Store, scope: Scope, thread: str, parts: Parts) -> Receipt:
-    """Erase parts of a thread, and say so in a receipt.
+async def erase_parts(
+    store: Store, scope: Scope, thread: str, parts: Parts, files: Files | None = None
+) -> Receipt:
+    """Erase parts of a thread, with the manifests that hold them, and say so in a receipt.
 
     Raises:
         RecordNotFound: There is no item of an id.
@@ -103,14 +105,20 @@ async def erase_parts(store: Store, scope: Scope, thread: str, parts: Parts) -> 
         except VersionConflict:  # somebody wrote between two questions
             if attempt + 1 == PASSES:
                 raise
+    beside = FilesBeside(store, scope, files)
+    await beside.blanked(thread, await _receipt(store, scope, id))
     left = await archives.holding(await _directory(store), thread)
-    return await _ended(store, scope, await _receipt(store, scope, id), left)
+    return await _ended(store, scope, await _receipt(store, scope, id), left, beside.beyond)
 
 
-async def settle(store: Store, scope: Scope) -> list[Receipt]:
+async def settle(store: Store, scope: Scope, files: Files | None = None) -> list[Receipt]:
     """Try again what made receipts wait; those that are complete now."""
     found = await read_receipts(store, scope)
     waiting = [r for r in found if r.status == PENDING or (r.status == UNFINISHED and r.what == PARTS)]
+    for receipt in waiting:
+        if receipt.status == UNFINISHED and (thread := await _thread_of(store, scope, receipt)) is not None:
+            await FilesBeside(store, scope, files).blanked(thread, receipt)
+    waiting = [await _receipt(store, scope, receipt.id) for receipt in waiting]
     there = archives.names(await _directory(store)) if waiting else set()
     ended = [
         await _ended(
@@ -119,6 +127,15 @@ async def settle(store: Store, scope: Scope) -> list[Receipt]:
         for receipt in waiting
     ]
     return [receipt for receipt in ended if receipt.status == COMPLETE]
+
+
+async def _thread_of(store: Store, scope: Scope, receipt: Receipt) -> str | None:
+    """The thread of which a part was erased: no name is in a receipt, but it can be held against one."""
+    everybody = Subject(what="owner", name="")
+    for id in await store.read(scope, erasing.read_members(everybody)):
+        if receipts.mark(receipt.salt, PARTS, id) == receipt.subject:
+            return id
+    return None
 
 
 def _is_left(why: str, there: set[str]) -> bool:

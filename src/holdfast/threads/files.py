@@ -3,6 +3,7 @@
 from functools import partial
 
 from holdfast.core import erasing
+from holdfast.core.blanking import read_family
 from holdfast.core.ports import Files, Store
 from holdfast.core.receipts import Receipt, Sought, Subject, files_of
 from holdfast.core.values import Scope
@@ -39,16 +40,28 @@ class FilesBeside:
         """
         if self._files is None:
             return {}
-        tenant, id = self._scope.tenant, receipt.id
         sought = await self._sought(subject)
         await self._store.read(self._scope, erasing.check_free(subject, sought.threads))
+        return await self._removed(self._files, sought, receipt.id)
+
+    async def blanked(self, thread: str, receipt: Receipt) -> None:
+        """Remove the manifests of a thread of which a part was erased, and of all that may share it.
+
+        They hold what the thread held. The next checkpoint writes them anew.
+        """
+        if self._files is not None:
+            family = await self._store.read(self._scope, read_family(thread))
+            await self._removed(self._files, Sought(threads=tuple(family)), receipt.id)
+
+    async def _removed(self, files: Files, sought: Sought, id: str) -> dict[str, int]:
+        tenant = self._scope.tenant
         number = files_of(await read_lines(self._store, self._scope), id)
-        await self._files.remove(tenant, id, number)
-        counts = await self._files.put_aside(tenant, sought, id, number + 1)
+        await files.remove(tenant, id, number)
+        counts = await files.put_aside(tenant, sought, id, number + 1)
         if counts:
-            planning = partial(erasing.plan_files, receipt, number + 1, counts, self._store.limits)
+            planning = partial(erasing.plan_files, id, number + 1, counts, self._store.limits)
             await self._store.change(self._scope, planning)
-        await self._files.remove(tenant, id, number + 1)
+        await files.remove(tenant, id, number + 1)
         return counts
 
     async def _sought(self, subject: Subject) -> Sought:

@@ -77,7 +77,7 @@ class Retention:
 
     async def settle(self) -> list[Receipt]:
         """Try again what made receipts wait; those that are complete now. A sweeper may call it."""
-        return await settle(self._store, self._scope)
+        return await settle(self._store, self._scope, self._files)
 
     async def rules(self) -> list[Rule]:
         """The rules in force, by name."""

@@ -165,7 +165,7 @@ class Thread:
             Forbidden: The database is used for one user.
         """
         parts = Parts(ids=tuple(items), log=log, after=after, before=before, state=state)
-        return await erase_parts(self._store, self._scope, self.id, parts)
+        return await erase_parts(self._store, self._scope, self.id, parts, self._files)
 
     async def watch(self, *, after: int | None = None) -> AsyncIterator[Changeset]:
         """Changesets as they commit, from the one after a version on (or from now)."""

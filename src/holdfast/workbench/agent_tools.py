@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import InterpreterGone, InvalidArgument
+from holdfast.core.errors import InterpreterGone, InvalidArgument, TooLarge, VolumeFull
 from holdfast.runtime.tools import Effect, Tool, ToolContext, Unfinished, tool
+from holdfast.workbench.artifacts import FORMS, artifact_tools
 from holdfast.workbench.core_memory import core_memory_tools
 from holdfast.workbench.document_tools import document_tools
 from holdfast.workbench.finishing import ANSWER
-from holdfast.workbench.interpreter.port import Output, Printed, Raised, Stopped
+from holdfast.workbench.interpreter.port import Output, Printed, Raised, Shown, Stopped
 from holdfast.workbench.questions import LONGEST as LONGEST_PIECE
 from holdfast.workbench.questions import Questions
 from holdfast.workbench.rendering import rendered
@@ -23,7 +24,7 @@ LOST = (
     "The program ended while this code ran, so nobody knows how far it came, and it was not run again. Its "
     "interpreter is gone, with all variables; files on the volume may have been written. Look, then decide."
 )
-ANEW = "[The interpreter had ended and was started anew. Variables from before are gone.]\n"
+ANEW = "[The interpreter had ended and was started anew. Variables from before are gone.]"
 
 
 class Code:
@@ -33,7 +34,7 @@ class Code:
         self._bench = bench
         self._told = told
 
-    async def run(self, code: str) -> str:
+    async def run(self, code: str, context: ToolContext) -> str:
         """What code gave, as a model is told it. An interpreter that has ended is started anew first.
 
         Raises:
@@ -41,7 +42,26 @@ class Code:
         """
         changes = await self._bench.attachment.ready()
         anew = any(change.transition is Transition.RECREATED for change in changes)
-        return (ANEW if anew else "") + rendered(await self._outputs(code))
+        outputs = await self._outputs(code)
+        kept = await self._kept(outputs, context)
+        return "\n".join([*([ANEW] if anew else []), rendered(outputs), *kept])
+
+    async def _kept(self, outputs: Sequence[Output], context: ToolContext) -> list[str]:
+        """Keep the pictures that code has shown, and say how."""
+        shown = [
+            each for each in outputs if isinstance(each, Shown) and not FORMS.keys().isdisjoint(each.forms)
+        ]
+        lines = []
+        for number, picture in enumerate(shown, 1):
+            key = f"{context.key}:{number}"
+            try:
+                artifact = await self._bench.attachment.artifacts.save_picture(
+                    picture, name=f"picture-{number}", run=context.run, key=key
+                )
+                lines.append(f"[{artifact.name} is kept as artifact {artifact.id}]")
+            except (InvalidArgument, TooLarge, VolumeFull) as error:
+                lines.append(f"[a picture was not kept: {error}]")
+        return lines
 
     async def text(self, expression: str, longest: int) -> str:
         """The text that an expression gives.
@@ -78,19 +98,21 @@ def tools_of(bench: Workbench, code: Code, questions: Questions, in_doubt: InDou
         _ask(code, questions),
         *document_tools(lambda context: bench.attachment.documents),
         *core_memory_tools(),
+        *artifact_tools(lambda context: bench.attachment.artifacts),
         _finish(code),
     ]
 
 
 def _run_python(code: Code, in_doubt: InDoubt) -> Tool:
-    async def run_python(code: str) -> str:
+    async def run_python(code: str, context: ToolContext) -> str:
         """Run Python in the session's interpreter. Variables stay for the next call.
 
         Loaded documents are texts in the dict `documents`, by name. Print what you want to see: long output
-        is cut in the middle. Files in the working directory go away; those in the folders memory, artifacts
-        and buffers below the environment variable HOLDFAST_VOLUME stay.
+        is cut in the middle. Pictures that are shown are kept as artifacts. Files in the working directory go
+        away; those in the folders memory, artifacts and buffers below the environment variable
+        HOLDFAST_VOLUME stay.
         """
-        return await running(code)
+        return await running(code, context)
 
     async def lost(context: ToolContext) -> JSON:
         return LOST

@@ -15,6 +15,7 @@ from holdfast.core.ops import Op
 from holdfast.core.values import AppendTo, Changeset, Head
 from holdfast.threads.database import Database
 from holdfast.workbench import sandboxes
+from holdfast.workbench.artifacts import Artifacts
 from holdfast.workbench.documents import Documents
 from holdfast.workbench.interpreter.port import Interpreter, Interpreters, Limits, Sandbox
 from holdfast.workbench.resetting import (
@@ -40,7 +41,10 @@ ATTACHED, CLOSED = "InterpreterAttached", "InterpreterClosed"
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What every session of a workbench has around it."""
+    """What every session of a workbench has around it.
+
+    ``is_remote`` says that interpreters are on another machine, where folders of this one mean nothing.
+    """
 
     db: Database
     volume: Volume
@@ -49,6 +53,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     limits: Limits
     scratch: Scratch
+    is_remote: bool
     clock: Callable[[], int]
 
 
@@ -63,7 +68,8 @@ class Attachment:
         self._folder: Path | None = None
         self._started: int | None = None
         self._turn = asyncio.Lock()
-        self.documents = Documents(self._thread, around.volume)
+        self.documents = Documents(around.db, session, around.volume)
+        self.artifacts = Artifacts(around.db, session, around.volume)
         self.problems: Mapping[str, str] = {}
         """What is wrong with documents that are not in the interpreter, by their paths."""
 
@@ -124,14 +130,17 @@ class Attachment:
     async def _live(self) -> Live | None:
         if self._interpreter is None or self._folder is None:
             return None
-        is_there = self._folder.is_dir() and await self._interpreter.alive()
-        return Live(id=self._interpreter.id, alive=is_there)
+        around = self._around
+        is_there = around.scratch.is_there(self._folder) and (
+            around.is_remote or around.volume.folder.is_dir()
+        )
+        return Live(id=self._interpreter.id, alive=is_there and await self._interpreter.alive())
 
     async def _resumed(self, head: Head, id: str) -> Sequence[Snapshot]:
         """The interpreter that the session had, with its variables; a new one if it cannot be had."""
         folder = self._around.scratch.found(saved_of(head.state).workspace_path, self._key)
         try:
-            if folder is None or not folder.is_dir():
+            if folder is None or not self._around.scratch.is_there(folder):
                 raise InterpreterGone(interpreter=id, problem="its working directory is gone")
             self._interpreter = await self._around.interpreters.attach(id, self._sandbox(folder))
         except InterpreterGone as error:
@@ -202,8 +211,11 @@ class Attachment:
             await asyncio.to_thread(self._around.scratch.gone, folder)
 
     def _sandbox(self, folder: Path) -> Sandbox:
-        volume = self._around.volume.prepare()
-        return Sandbox(volume=str(volume), scratch=str(folder), limits=self._around.limits)
+        around = self._around
+        volume = f"{around.mount.name}/{around.mount.subpath}"
+        if not around.is_remote:
+            volume = str(around.volume.prepare().resolve())
+        return Sandbox(volume=volume, scratch=str(folder), limits=around.limits)
 
     @property
     def _key(self) -> str:

@@ -82,7 +82,6 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     found: Stamped | None
     standing: Standing | None
     head: Head | None
-    content: bytes = b""
 
 
 class Checkpoints:
@@ -199,9 +198,9 @@ class Checkpoints:
             self._check(seen)
             if seen.head is None:
                 raise ThreadNotFound(thread=self._place.session)
-            content = stamped(await self._manifest(seen.head), seen.head.version, seen.head.hash)
-            if content == seen.content:
+            if seen.standing is Standing.CURRENT:
                 return Saved(status="unchanged", version=seen.head.version)
+            content = stamped(await self._manifest(seen.head), seen.head.version, seen.head.hash)
             try:
                 await self._on_volume(lambda: self._volume.write(self.path, content, expect=seen.checksum))  # noqa: B023  # awaited at once
             except VolumeFileChanged:
@@ -238,13 +237,12 @@ class Checkpoints:
             found=found,
             standing=await self._standing(found, head),
             head=head,
-            content=content,
         )
 
     async def _standing(self, found: Stamped, head: Head | None) -> Standing:
         how = standing(found, await self._mark(head, found))
         if how is Standing.UNSTAMPED and head is not None and found.manifest == await self._manifest(head):
-            return Standing.CURRENT  # nothing is lost if it is written anew with its version
+            return Standing.BEHIND  # nothing is lost if it is written anew, with its version
         return how
 
     async def _mark(self, head: Head | None, found: Stamped) -> Mark | None:

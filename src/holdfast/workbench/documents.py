@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from holdfast.core import making
-from holdfast.core.encoding import JSON, plain
+from holdfast.core.encoding import JSON, encode, plain
 from holdfast.core.errors import (
     HoldfastError,
     RecordNotFound,
@@ -26,8 +26,9 @@ from holdfast.core.errors import (
 from holdfast.core.manifest import DOCUMENTS
 from holdfast.core.ops import Document as State
 from holdfast.core.ops import Op
-from holdfast.core.values import Committed, Exact
-from holdfast.threads.thread import Thread
+from holdfast.core.receipts import DOCUMENT as KIND
+from holdfast.core.values import AppendTo, Changeset, Committed, Exact, Put, Record
+from holdfast.threads.database import Database
 from holdfast.workbench.reading.extracting import LIMITS, ReadingLimits, text_of
 from holdfast.workbench.reading.text import Passage, Place, Text, find, peek
 from holdfast.workbench.volume import Volume
@@ -124,14 +125,16 @@ class Documents:
 
     def __init__(
         self,
-        thread: Thread,
+        db: Database,
+        thread: str,
         volume: Volume,
         *,
         limits: ReadingLimits = LIMITS,
         author: str | None = None,
     ) -> None:
         self.limits = limits
-        self._thread = thread
+        self._db = db
+        self._thread = db.thread(thread)
         self._volume = volume
         self._author = author
 
@@ -143,10 +146,10 @@ class Documents:
         """
         text = await text_of(content, name, self.limits)
         kept, checksum = safe_name(name), sha256(content).hexdigest()
-        mark = sha256(f"{checksum}/{kept}".encode()).hexdigest()[:16]
+        mark = sha256(encode([self._thread.id, checksum, kept])).hexdigest()[:16]
         path = f"{COPIES}/{mark}/{kept}"
         await asyncio.to_thread(self._keep, path, content, checksum)
-        return await self._load(path, content, text)
+        return await self._load(path, content, text, copied=True)
 
     async def load(self, path: str) -> Document:
         """Load a file of the volume, or what it has become since; it is the active one then.
@@ -254,31 +257,38 @@ class Documents:
         if kept is not None:
             return kept
         text = await text_of(content, document.name, self.limits)
-        await asyncio.to_thread(self._keep_text, text)
+        if document.text is not None:
+            await asyncio.to_thread(self._keep_text, text, document.text)
         return text
 
     def _kept_text(self, checksum: str | None) -> Text | None:
         if checksum is None:
             return None
         try:
-            data = self._volume.read(f"{TEXTS}/{checksum}.json")
+            data = self._volume.read(_text_path(checksum))
         except (VolumeFileNotFound, VolumePathRefused, TooLarge):
             return None
         return msgspec.json.decode(data, type=Text) if sha256(data).hexdigest() == checksum else None
 
-    def _keep_text(self, text: Text) -> str | None:
-        """The checksum of a text, which is kept so that it need not be read again; None if it is not."""
+    def _keep_text(self, text: Text, only: str | None = None) -> str | None:
+        """The checksum of a text, which is kept so that it need not be read again; None if it is not.
+
+        With ``only`` another text than that is not kept: no record would say whose it is.
+        """
         data = msgspec.json.encode(text)
         checksum = sha256(data).hexdigest()
+        if only not in (None, checksum):
+            return None
         try:
-            self._keep(f"{TEXTS}/{checksum}.json", data, checksum)
+            self._keep(_text_path(checksum), data, checksum)
         except HoldfastError:  # it only saves time
             return None
         return checksum
 
     # The thread.
 
-    async def _load(self, path: str, content: bytes, text: Text) -> Document:
+    async def _load(self, path: str, content: bytes, text: Text, *, copied: bool = False) -> Document:
+        owner = (await self._thread.head()).owner
         document = Document(
             path=path,
             name=PurePosixPath(path).name,
@@ -297,7 +307,10 @@ class Documents:
             making.set([DETAILS, path], details),
             making.set([ACTIVE], path),
         ]
-        await self._thread.append(patches=patches, reason=LOADED, author=self._author)
+        change = Changeset(patches=tuple(patches), reason=LOADED, author=self._author)
+        own = [*([path] if copied else ()), *([_text_path(document.text)] if document.text else ())]
+        records = [Put(record=_record(self._thread.id, owner, each)) for each in own]
+        await self._db.commit([AppendTo(thread=self._thread.id, change=change), *records])
         return document
 
     async def _change(self, reason: str, decide: Callable[[State], Sequence[Op]]) -> Committed:
@@ -305,21 +318,32 @@ class Documents:
         while True:
             head = await self._thread.head()
             patches = decide(head.state)
+            change = Changeset(patches=tuple(patches), reason=reason, author=self._author)
+            expect = Exact(head.version, head.hash)
             try:
-                return await self._thread.append(
-                    patches=patches,
-                    reason=reason,
-                    author=self._author,
-                    expect=Exact(head.version, head.hash),
+                [done] = await self._db.commit(
+                    [AppendTo(thread=self._thread.id, change=change, expect=expect)]
                 )
             except VersionConflict:
                 continue
+            assert isinstance(done, Committed)
+            return done
+
+
+def _text_path(checksum: str) -> str:
+    return f"{TEXTS}/{checksum}.json"
+
+
+def _record(thread: str, owner: str | None, path: str) -> Record:
+    """What lets a file of a document go with its thread when that is erased."""
+    id = sha256(encode([thread, path])).hexdigest()[:20]
+    return Record(kind=KIND, id=id, owner=owner, tags=(thread,), body={"path": path})
 
 
 def _loaded(state: State, path: str) -> Document:
     found = documents_of(state).get(path)
     if found is None:
-        raise RecordNotFound(kind="document", id=path)
+        raise RecordNotFound(kind=KIND, id=path)
     return found
 
 

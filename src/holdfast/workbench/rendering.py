@@ -41,7 +41,7 @@ def _parts(outputs: Sequence[Output]) -> Iterator[tuple[str, bool]]:
 def _said(output: Shown | Raised | Stopped | Dropped) -> str:
     match output:
         case Shown(forms=forms):
-            pictures = [f"[{form}, not shown here]" for form in sorted(forms) if form.startswith("image/")]
+            pictures = [f"[a picture: {form}]" for form in sorted(forms) if form.startswith("image/")]
             return "\n".join([*pictures, *([forms[PLAIN]] if PLAIN in forms else [])])
         case Raised(traceback=traceback):
             return traceback

@@ -23,7 +23,7 @@ from holdfast.workbench.checkpoints import Checkpoints, Persistence, Restored, S
 from holdfast.workbench.interpreter.port import Interpreter, Interpreters, Limits
 from holdfast.workbench.resetting import Mount
 from holdfast.workbench.sandboxes import Snapshot
-from holdfast.workbench.scratch import Scratch
+from holdfast.workbench.scratch import LocalScratch, RemoteScratch
 from holdfast.workbench.volume import Volume
 
 
@@ -44,7 +44,8 @@ class Workbench:
     """Opens the sessions of one user, one at a time. Use it as an async context manager.
 
     ``volume_name`` is what the volume is known by, wherever it is mounted; ``provider`` says where
-    interpreters come from. With ``persistence`` set to best effort, what is wrong with a manifest is said and
+    interpreters come from. If they are on another machine (``is_remote``), the provider's volume of that name
+    is mounted there, in the user's folder of it. With ``persistence`` set to best effort, what is wrong with a manifest is said and
     not raised.
     """
 
@@ -58,6 +59,7 @@ class Workbench:
         workspace: str = "default",
         volume_name: str = "default",
         provider: str = "local",
+        is_remote: bool = False,
         persistence: Persistence = "strict",
         limits: Limits | None = None,
         defaults: Mapping[str, JSON] = CORE_MEMORY,
@@ -73,11 +75,12 @@ class Workbench:
         self._around = Surroundings(
             db=db,
             volume=volume,
-            mount=Mount(name=volume_name, subpath=f"{db.tenant}/{volume.user}"),
+            mount=Mount(name=volume_name, subpath=volume.folder.relative_to(volume.tenant.root).as_posix()),
             interpreters=interpreters,
             provider=provider,
             limits=limits or Limits(),
-            scratch=Scratch(scratch),
+            scratch=RemoteScratch(scratch) if is_remote else LocalScratch(scratch),
+            is_remote=is_remote,
             clock=clock,
         )
         self._attachment: Attachment | None = None

@@ -9,7 +9,6 @@ import errno
 import fcntl
 import os
 import secrets
-import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -180,22 +179,6 @@ class Tree:
             yield folder
         finally:
             os.close(folder)
-
-
-def remove(folder: Path) -> None:
-    """Take a folder away with all that is in it, also what forbids it; no link is followed."""
-    with suppress(FileNotFoundError):
-        folder.chmod(0o700)
-        for above, names, _ in os.walk(folder):
-            for name in names:
-                with suppress(FileNotFoundError):
-                    _allow(Path(above, name))
-        shutil.rmtree(folder)
-
-
-def _allow(folder: Path) -> None:
-    if not folder.is_symlink():
-        folder.chmod(0o700)
 
 
 def _entered(folder: int, name: str, *, make: bool, checked: bool) -> int:

@@ -6,10 +6,8 @@ first: ``artifacts/map.png``. Calls block until the disk has done its work: from
 """
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import EllipsisType
@@ -20,7 +18,7 @@ import msgspec
 from holdfast.core.encoding import check_id, check_tenant
 from holdfast.core.errors import InvalidArgument, TooLarge, VolumeFull, VolumePathRefused
 from holdfast.core.manifest_files import NOBODY, file_name
-from holdfast.workbench.tree import Entry, Tree, remove
+from holdfast.workbench.tree import Entry, Tree
 from holdfast.workbench.volume_paths import parts_of, shown
 
 FOLDERS: Final = ("memory", "artifacts", "buffers")
@@ -166,15 +164,6 @@ class Volume:
     def usage(self) -> int:
         """How many bytes the files of memory/, artifacts/ and buffers/ have."""
         return sum(entry.size for entry in self._entries("", ()))
-
-    @contextmanager
-    def scratch(self, parent: Path | None = None) -> Iterator[Path]:
-        """A folder apart from the volume, which goes away with all that is in it."""
-        folder = Path(tempfile.mkdtemp(prefix="holdfast-scratch-", dir=parent))
-        try:
-            yield folder
-        finally:
-            remove(folder)
 
     def _entries(self, folder: str, after: tuple[str, ...]) -> Iterator[Entry]:
         if folder:

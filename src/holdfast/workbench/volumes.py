@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.core.errors import VolumeFileChanged, VolumePathRefused
-from holdfast.core.manifest_files import NOBODY, OLD_NAME, file_name
+from holdfast.core.manifest_files import NOBODY, OLD_NAME, file_name, manifest_name
 from holdfast.core.ports import OwnedFile
 from holdfast.core.receipts import Sought
 from holdfast.workbench.folders import names_in, put, remove, sizes_of
@@ -69,18 +69,19 @@ class Volumes:
         for path in await asyncio.to_thread(self._paths, tenant, owner):
             yield OwnedFile(path=path, content=await asyncio.to_thread(volume.read, path))
 
-    async def keep(self, tenant: str, owner: str, file: OwnedFile, *, replace: bool) -> bool:
-        """Keep a file for an owner; False if there is another one already that must not be replaced."""
+    async def keep(self, tenant: str, owner: str, file: OwnedFile) -> None:
+        """Keep a file for an owner.
+
+        Raises:
+            VolumeFileChanged: There is another one already.
+            VolumePathRefused: Its path cannot be used.
+        """
         volume = self.of(tenant, owner)
         try:
-            await asyncio.to_thread(volume.write, file.path, file.content, expect=... if replace else None)
+            await asyncio.to_thread(volume.write, file.path, file.content, expect=None)
         except VolumeFileChanged as error:
-            return error.actual == sha256(file.content).hexdigest()
-        return True
-
-    def tenants(self) -> list[str]:
-        """The folders of tenants."""
-        return names_in(Tree(self.root), ())
+            if error.actual != sha256(file.content).hexdigest():
+                raise
 
     def _found(self, tenant: str, sought: Sought) -> dict[str, int]:
         tree = self._tree(tenant)
@@ -173,7 +174,7 @@ def _above(parts: Parts) -> list[tuple[str, ...]]:
 
 def _manifests(tree: Tree, threads: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """The manifests of some threads, whoever's they are: also unreadable ones, and those never finished."""
-    names = {f"react-session-{file_name(id)}.json" for id in threads}
+    names = {manifest_name(id) for id in threads}
     for folder in _user_folders(tree, META, None):
         for name in names_in(tree, folder):
             if (found := SESSION.match(name)) is not None and found[1] in names:

@@ -173,7 +173,9 @@ async def test_nobody_finds_what_is_another_users(memory: Memory, db: Database) 
 
 async def test_arcs_are_recalled_while_they_are_young(memory: Memory) -> None:
     now = (await memory.db.thread(memory.thread).head()).updated
-    await memory.close_episode(Arc(id="", episode="e1", summary="talked about the exam", themes=("exams",)))
+    await memory.db.commit(
+        await memory.closing(Arc(id="", episode="e1", summary="talked about the exam", themes=("exams",)), [])
+    )
     clocks = [Clock(now + days * DAY) for days in (1, 40)]
     found = [await Retriever(memory, clock=clock).recall("my exam") for clock in clocks]
     always = Retriever(memory, clock=clocks[1], limits=Limits(arc_days=None))
@@ -186,8 +188,10 @@ async def test_arcs_are_recalled_while_they_are_young(memory: Memory) -> None:
 async def test_the_first_turn_is_told_the_last_episode_the_facts_and_the_rules(memory: Memory) -> None:
     await memory.learn([rule("name", "Call the user Sam.")])
     for number, theme in enumerate(("sleep", "anxiety")):
-        await memory.close_episode(
-            Arc(id="", episode=f"e{number}", summary=f"talked about {theme}", themes=(theme,))
+        await memory.db.commit(
+            await memory.closing(
+                Arc(id="", episode=f"e{number}", summary=f"talked about {theme}", themes=(theme,)), []
+            )
         )
     late = Retriever(memory, clock=Clock((await memory.db.thread(memory.thread).head()).updated + 400 * DAY))
     first = await late.working_memory("Hey", first_turn=True)

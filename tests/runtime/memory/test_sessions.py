@@ -63,8 +63,10 @@ class Companion:
         memory = memory_of(self.db, thread, user)
         turns = said_by_user(await self.db.thread(thread).items(), thread)
         done = await remember(memory, turns, key=f"end of {thread}")
-        await memory.close_episode(
-            Arc(id="", episode=thread, summary=f"talked about {turns[-1].text}", themes=("anxiety",))
+        await memory.db.commit(
+            await memory.closing(
+                Arc(id="", episode=thread, summary=f"talked about {turns[-1].text}", themes=("anxiety",)), []
+            )
         )
         return done
 

@@ -34,7 +34,7 @@ def options_of(command: object, name: str = "") -> Iterator[tuple[str, list[str]
 
 def sections() -> dict[str, str]:
     """The reference, by heading; what stands before the first is under the empty one."""
-    parts = re.split(r"^## ([\w ]+)$", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    parts = re.split(r"^## ([\w -]+)$", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 

@@ -11,7 +11,6 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from holdfast.workbench.interpreter import supervisor
 from holdfast.workbench.interpreter.local import LocalInterpreter, LocalInterpreters
 from holdfast.workbench.interpreter.port import Limits, Sandbox
 from tests.workbench.interpreter.contract import Make, closing
@@ -25,7 +24,7 @@ def left_behind() -> list[str]:
             words = " ".join(process.cmdline())
         except psutil.NoSuchProcess:
             continue
-        if any(mark in words for mark in ("ipykernel", supervisor.__file__, "sleep")):
+        if any(mark in words for mark in ("ipykernel", "interpreter.supervisor", "sleep")):
             found.append(words)
     return found
 
@@ -70,7 +69,7 @@ def other_sandbox(tmp_path: Path) -> Sandbox:
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def interpreters() -> AsyncIterator[LocalInterpreters]:
     """Where the interpreters of a module come from."""
-    local = LocalInterpreters(grace=0.5)
+    local = LocalInterpreters(grace=2.0)
     yield local
     await local.close()
 

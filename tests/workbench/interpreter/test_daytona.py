@@ -33,7 +33,7 @@ async def provider() -> AsyncIterator[StandIn]:
 def at(provider: StandIn, *, key: str = KEY, patience: float = 60.0) -> RemoteInterpreters:
     """Interpreters at the stand-in."""
     config = DaytonaConfig(api_key=key, api_url=provider.url, target="here")
-    return RemoteInterpreters(config, mount="/volume", grace=0.5, patience=patience)
+    return RemoteInterpreters(config, mount="/volume", grace=1.0, patience=patience)
 
 
 @pytest_asyncio.fixture
@@ -259,12 +259,12 @@ async def test_a_large_picture_comes_in_pieces(interpreters: RemoteInterpreters,
     interpreter = await interpreters.make(wide)
 
     given = await outputs(
-        interpreter, "class Large:\n    def _repr_png_(self): return bytes(3 * 1024**2)\nprint('a')\nLarge()"
+        interpreter, "class Large:\n    def _repr_png_(self): return bytes(3 * 2**19)\nprint('a')\nLarge()"
     )
 
     assert given[0] == Printed("stdout", "a\n")
     assert isinstance(given[1], Shown)
-    assert (len(given[1].forms["image/png"]), len(given)) == (4 * 1024**2, 2)
+    assert (len(given[1].forms["image/png"]), len(given)) == (2**21, 2)
 
 
 async def test_limits_of_memory_hold_there_too(interpreters: RemoteInterpreters, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ async def interpreters(
 ) -> AsyncIterator[RemoteInterpreters]:
     """Where the interpreters come from."""
     config = DaytonaConfig(api_key=KEY, api_url=provider.url, target="here")
-    remote = RemoteInterpreters(config, mount=str(warm_folders[0]), grace=0.5)
+    remote = RemoteInterpreters(config, mount=str(warm_folders[0]), grace=2.0)
     yield remote
     await remote.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.workbench.interpreter.local import LocalInterpreters
-from holdfast.workbench.interpreter.port import Interpreter, Limits, Sandbox
+from holdfast.workbench.interpreter.port import Interpreter, Limits, Raised, Sandbox
 from holdfast.workbench.interpreter.process import isolation_of
 from tests.workbench.interpreter.contract import Make, outputs, text, value
 
@@ -70,7 +70,7 @@ async def test_one_that_is_not_kept_apart_says_so_and_still_inherits_no_secret(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
     volume, scratch = map(str, folders)
-    interpreter = await LocalInterpreters(isolate=False).make(Sandbox(volume=volume, scratch=scratch))
+    interpreter = await LocalInterpreters(walls=()).make(Sandbox(volume=volume, scratch=scratch))
 
     given = await outputs(interpreter, "print(b'sk-secret' in open('/proc/self/environ', 'rb').read())")
     said = interpreter.describe()
@@ -116,7 +116,7 @@ async def test_it_does_not_see_other_processes(warm: Interpreter) -> None:
 
 
 async def test_shell_and_magic_work_under_the_same_walls(warm: Interpreter, port: int) -> None:
-    given = await outputs(warm, "!echo $HOLDFAST_SCRATCH; pwd\n%pwd")
+    given = await outputs(warm, "!echo $HOME; pwd\n%pwd")
 
     scratch = await value(warm, "__import__('os').getcwd()")
     assert text(given).split() == [scratch, scratch]
@@ -143,18 +143,43 @@ async def test_nothing_but_its_files_is_in_the_scratch_of_a_new_one(
 async def test_what_the_system_refused_is_said(folders: tuple[Path, Path]) -> None:
     sandbox = Sandbox(volume=str(folders[0]), scratch=str(folders[1]))
 
-    said = isolation_of(sandbox, {"alone": "unshare: Operation not permitted", "confined": "unshare: no"})
+    said = isolation_of(
+        sandbox,
+        {"alone": "unshare: Operation not permitted", "confined": "unshare: no", "fenced": "no Landlock"},
+    )
 
     assert (said.network, said.files, said.processes) == (False, False, False)
     assert said.notes == (
         "no namespaces of its own: unshare: Operation not permitted",
-        "files are not confined: unshare: no",
+        "files are not confined: unshare: no; no Landlock",
     )
 
 
 async def test_files_alone_may_be_refused(folders: tuple[Path, Path]) -> None:
     sandbox = Sandbox(volume=str(folders[0]), scratch=str(folders[1]))
 
-    said = isolation_of(sandbox, {"alone": None, "confined": "mount: Operation not permitted"})
+    said = isolation_of(sandbox, {"alone": None, "confined": "mount: no", "fenced": "no Landlock"})
 
     assert (said.network, said.files, said.processes) == (True, False, True)
+
+
+async def test_landlock_stands_in_where_namespaces_are_refused(
+    monkeypatch: pytest.MonkeyPatch, folders: tuple[Path, Path], tmp_path: Path, port: int
+) -> None:
+    (tmp_path / "other").write_text("another user's")
+    volume, scratch = map(str, folders)
+    interpreter = await LocalInterpreters(walls={"landlock"}).make(Sandbox(volume=volume, scratch=scratch))
+    said = interpreter.describe()
+
+    reading = await outputs(interpreter, f"open({str(tmp_path / 'other')!r})")
+    writing = await outputs(interpreter, "import os, sys\nopen(os.path.join(sys.prefix, 'x'), 'w')")
+    own = await outputs(interpreter, "open('own', 'w').write('x')\n!cat own")
+    network = await outputs(interpreter, REACH.format(port=port))
+    await interpreter.close()
+
+    # On a system with neither, nothing is fenced: then it must be said why.
+    wanted = ["PermissionError"] * 2 if said.files else []
+    assert [given[-1].name for given in (reading, writing) if isinstance(given[-1], Raised)] == wanted
+    assert (text(own).strip(), said.network, said.processes) == ("x", False, False)
+    assert text(network) in ("out of reach\n", "reached\n")
+    assert len(said.notes) >= 2

@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from holdfast.workbench.interpreter import supervisor
+from holdfast.workbench.interpreter import supervisor, walls
 
 
 def test_the_family_has_everyone_below() -> None:
@@ -53,15 +53,15 @@ def test_a_system_that_refuses_is_believed(monkeypatch: pytest.MonkeyPatch) -> N
     def refuse(name: str, *arguments: object) -> None:
         raise PermissionError(1, f"{name}: Operation not permitted")
 
-    monkeypatch.setattr(supervisor, "call", refuse)
+    monkeypatch.setattr(walls, "call", refuse)
 
-    assert "unshare" in (supervisor.separate(network=False) or "")
-    assert "unshare" in (supervisor.confine({}) or "")
+    assert "unshare" in (walls.separate(network=False) or "")
+    assert "unshare" in (walls.confine({}) or "")
 
 
 def test_a_call_that_fails_says_why() -> None:
     with pytest.raises(OSError, match="umount2"):
-        supervisor.call("umount2", b"/nowhere at all", 0)
+        walls.call("umount2", b"/nowhere at all", 0)
 
 
 def test_last_words_that_were_never_said_are_none() -> None:

@@ -17,7 +17,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.runtime.events import Event
 from holdfast.runtime.runs import NATURAL
 from holdfast.runtime.statuses import NONE
-from holdfast.sync import _Loop as BackgroundLoop
+from holdfast.sync import BackgroundLoop
 
 AGAIN = "Ctrl-C again, Ctrl-D or /exit leaves."
 STOPPED = "Stopped. Ctrl-C again leaves."

@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from holdfast.cli import render
+from holdfast.cli.auditing import noted
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.identities.showing import many, one, plain
 from holdfast.core.errors import InvalidArgument
@@ -35,6 +36,7 @@ async def create(
     Example: holdfast keys create --tenant acme --user alice --lasts 90d
     """
     async with call.database() as db:
+        await noted(db, "create key", owner=call.scope.user, scopes=list(scope or ("read", "write")))
         made, text = await keys.new_key(
             Directory(db),
             tenant=call.scope.tenant,
@@ -67,6 +69,8 @@ async def revoke(call: Call, id: Annotated[str, typer.Argument(metavar="ID")]) -
     Example: holdfast keys revoke 1f0c9a52d1b7e3a4
     """
     async with call.database() as db:
+        found = await Directory(db).get(Key, id)
+        await noted(db, "revoke key", tenant=found.tenant, owner=found.user, key=id)
         gone = await keys.revoke(Directory(db), id)
     return one(gone, f"Key {render.clean(id)} is revoked.")
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import render
+from holdfast.cli.auditing import noted
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.identities.showing import many, one
 from holdfast.server.identity.entries import DEFAULT_WORKSPACE, ROLES, Membership, check_among
@@ -29,6 +30,7 @@ async def set_(
     roles = check_among(tuple(role or ("member",)), ROLES, "role")
     wanted = Membership(tenant=call.scope.tenant, workspace=workspace, user=who, roles=roles)
     async with call.database() as db:
+        await noted(db, "set roles", owner=who, workspace=workspace, roles=list(roles))
         made = await Directory(db).put(wanted)
     return one(made, f"User {render.clean(who)} is {', '.join(roles)} in {render.clean(workspace)}.")
 
@@ -55,5 +57,6 @@ async def remove(
     async with call.database() as db:
         directory = Directory(db)
         gone = await directory.get(Membership, call.scope.tenant, workspace, who)
+        await noted(db, "remove member", owner=who, workspace=workspace)
         await directory.drop(gone)
     return one(gone, f"User {render.clean(who)} is no member of {render.clean(workspace)} any more.")

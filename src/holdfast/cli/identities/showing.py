@@ -6,6 +6,7 @@ import msgspec
 from rich.text import Text
 
 from holdfast.cli import render
+from holdfast.cli.auditing import noted
 from holdfast.cli.frame import Answer, Call
 from holdfast.server.identity.entries import E, Tenant, User, Workspace
 from holdfast.server.identity.keeping import Directory
@@ -20,7 +21,12 @@ async def switch(
     """Let an entry in, or let it in no more, and say so."""
     async with call.database() as db:
         directory = Directory(db)
-        changed = await directory.change(await directory.get(kind, *names), enabled=enabled)
+        found = await directory.get(kind, *names)
+        owner = names[-1] if kind is User else None
+        action = f"{'enable' if enabled else 'disable'} {kind.kind}"
+        about = {"workspace": names[-1]} if kind is Workspace else {}
+        await noted(db, action, tenant=names[0], owner=owner, **about)
+        changed = await directory.change(found, enabled=enabled)
     words = f"{kind.kind.capitalize()} {render.clean(names[-1])} is {'enabled' if enabled else 'disabled'}."
     return one(changed, words)
 

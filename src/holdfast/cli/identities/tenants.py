@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import render
+from holdfast.cli.auditing import noted
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.identities.showing import many, one, switch
 from holdfast.server.identity.entries import Tenant
@@ -29,7 +30,9 @@ async def create(
     Example: holdfast tenants create acme --name "Acme Ltd."
     """
     async with call.database(create=True) as db:
-        made = await Directory(db).add(Tenant(id=id, name=name, external=external))
+        wanted = Tenant(id=id, name=name, external=external)
+        await noted(db, "create tenant", tenant=id)
+        made = await Directory(db).add(wanted)
     return one(made, f"Tenant {render.clean(id)} is entered.")
 
 

@@ -6,6 +6,7 @@ import typer
 from rich.text import Text
 
 from holdfast.cli import render
+from holdfast.cli.auditing import noted
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.identities.showing import many, one, plain, switch
 from holdfast.server.identity.entries import DEFAULT_WORKSPACE, Membership, User
@@ -24,8 +25,9 @@ async def create(call: Call, id: Id, name: Name = "") -> Answer:
     """
     tenant = call.scope.tenant
     async with call.database() as db:
-        directory = Directory(db)
-        made = await directory.add(User(tenant=tenant, id=id, name=name))
+        directory, wanted = Directory(db), User(tenant=tenant, id=id, name=name)
+        await noted(db, "create user", owner=id)
+        made = await directory.add(wanted)
         if not [each async for each in directory.every(Membership, tenant=tenant, user=id)]:
             await directory.add(Membership(tenant=tenant, workspace=DEFAULT_WORKSPACE, user=id))
     return one(made, f"User {render.clean(id)} is entered.")
@@ -56,6 +58,8 @@ async def remove(
     async with call.database() as db:
         directory = Directory(db)
         user = await directory.get(User, call.scope.tenant, id)
+        if yes:
+            await noted(db, "remove user", owner=id)
         gone = await directory.remove(user) if yes else await directory.about(user)
     done = "is taken out" if yes else "would be taken out; say --yes to do it"
     value = {"removed": yes, "entries": [plain(entry) for entry in gone]}

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli import render
+from holdfast.cli.auditing import noted
 from holdfast.cli.frame import Answer, Call
 from holdfast.cli.identities.showing import many, one, switch
 from holdfast.server.identity.entries import Workspace
@@ -20,7 +21,9 @@ async def create(call: Call, id: Id, name: Name = "") -> Answer:
     Example: holdfast workspaces create research --tenant acme
     """
     async with call.database() as db:
-        made = await Directory(db).add(Workspace(tenant=call.scope.tenant, id=id, name=name))
+        wanted = Workspace(tenant=call.scope.tenant, id=id, name=name)
+        await noted(db, "create workspace", workspace=id)
+        made = await Directory(db).add(wanted)
     return one(made, f"Workspace {render.clean(id)} is entered.")
 
 

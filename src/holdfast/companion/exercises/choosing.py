@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from holdfast.companion.exercises.catalogue import Exercise, catalogue
+from holdfast.companion.sayings import says
 from holdfast.core.text import stem, words
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 
@@ -69,6 +70,8 @@ def asked_for(message: str) -> Exercise | None:
 
 def asks_for_any(message: str) -> bool:
     """Whether a message asks for an exercise, whichever."""
+    if says(message, "exercise"):
+        return True
     if not ANY.search(message) or AGAINST.search(message) or ASKING.search(message) or BODY.search(message):
         return False
     return bool(len(message.split()) <= SHORT or WANTING.search(message))

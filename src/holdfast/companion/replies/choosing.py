@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.companion.sayings import says
 from holdfast.companion.topics import topics_in
 from holdfast.companion.values import Approach, Style
 
@@ -52,7 +53,7 @@ def chosen(message: str, before: Sequence[str] = ()) -> Chosen:
 
 
 def _style(message: str) -> Style:
-    if CLOSING.search(message):
+    if CLOSING.search(message) or says(message, "closing"):
         return "closing"
     if TECHNIQUE.search(message):
         return "technique"

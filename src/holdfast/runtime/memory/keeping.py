@@ -119,18 +119,6 @@ class Memory:
             version=committed.version, outcomes=tuple(done[0].outcomes), repeated=committed.repeated
         )
 
-    async def close_episode(self, arc: Arc) -> Arc:
-        """Keep the arc of an ended episode. There is one for each; a second time changes nothing."""
-        kept = msgspec.structs.replace(arc, id=f"arc-{arc.episode}", themes=arc.themes[:THEMES])
-
-        async def plan(shelf: Shelf) -> Change | None:
-            if await shelves.live(self.db, self.thread, shelf, [kept.id], ARCS):
-                return None
-            return Change(reason="CloseEpisode", items=[item_of(kept)])
-
-        await self._change(plan)
-        return kept
-
     async def closing(self, arc: Arc, candidates: Iterable[Candidate]) -> list[Write]:
         """The writes that keep an arc and candidates in one change, to be committed with others.
 

@@ -17,6 +17,7 @@ from holdfast.runtime.settings import now_ms
 from holdfast.server import audit
 from holdfast.server.callers import ADMIN, AUDITOR, Calling
 from holdfast.server.routes.threads import Cursor, Limit
+from holdfast.threads.audit import subject
 from holdfast.threads.database import Database
 
 LINES = "application/x-ndjson"
@@ -132,7 +133,7 @@ async def list_audit(
 ) -> AuditPage:
     """What operators did, the newest first; by whom, about an owner or a thread. Role auditor or admin."""
     db = caller.operating(AUDITOR, ADMIN)
-    wanted = audit.Wanted(action=action, user=user, about=audit.subject(owner, thread))
+    wanted = audit.Wanted(action=action, user=user, about=subject(owner, thread))
     list_of = f"audit\0{msgspec.json.encode(wanted).decode()}"
     before = caller.position(cursor, int, list_of)
     found, next = await audit.entries(db, wanted, limit=limit, before=before)

@@ -42,6 +42,7 @@ async def get_agent(caller: Calling) -> AgentView:
         model=agent.model,
         notices=list(agent.notices),
         incognito=is_pinned(caller.serving.settings),
+        voice=caller.serving.realtime is not None,
     )
 
 

@@ -2,14 +2,18 @@
 
 from typing import Annotated
 
+import msgspec
 from litestar import get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from holdfast.client.bodies import NewDecision, NewDecisions
+from holdfast.client.experiments import Steps, StepView
 from holdfast.client.values import Cancelled, RunPage, RunView, TurnView
+from holdfast.core.encoding import plain
 from holdfast.core.errors import DecisionRefused, ThreadNotFound
 from holdfast.core.values import RecordQuery
 from holdfast.runtime.runs import DONE, KIND, WAITING, Run, run_of
+from holdfast.runtime.steps import Step, run_steps
 from holdfast.runtime.suspension import Decision, PassOn, Replay, UseResult, Waiting, suspended_calls
 from holdfast.server.callers import Caller, Calling
 from holdfast.server.routes.threads import Cursor, Limit
@@ -43,6 +47,14 @@ async def get_run(run: FromPath[str], caller: Calling) -> RunView:
     return run_view(found, await _waiting(caller, found))
 
 
+@get("/runs/{run:str}/steps", operation_id="list_steps")
+async def list_steps(run: FromPath[str], caller: Calling) -> Steps:
+    """The steps of a run: what took how long, its tokens, and its cost where a price is known."""
+    found = run_of(await caller.db.records.get(KIND, run))
+    told = await run_steps(caller.db, found.thread, run)
+    return Steps(run=run, thread=found.thread, steps=[_step(step) for step in told])
+
+
 @post("/runs/{run:str}/cancel", operation_id="cancel_run", status_code=200)
 async def cancel_run(run: FromPath[str], caller: Calling) -> Cancelled:
     """End a run that is at work or waits, in whatever process."""
@@ -71,6 +83,10 @@ async def decide(run: FromPath[str], data: JSONBody[NewDecisions], caller: Calli
         return turn_view(await home.runtime.resume(thread, decisions, user=home.user))
 
 
+def _step(step: Step) -> StepView:
+    return msgspec.convert(plain(step) | {"ended": step.ended}, StepView)
+
+
 def _decision(given: NewDecision) -> Decision:
     if given.decision == "replay":
         return Replay(given.asked)
@@ -88,4 +104,4 @@ async def _waiting(caller: Caller, run: Run) -> tuple[Waiting, ...]:
         return ()
 
 
-RUNS = [list_runs, get_run, cancel_run, decide]
+RUNS = [list_runs, get_run, list_steps, cancel_run, decide]

@@ -133,7 +133,7 @@ async def list_turns(
     list_of = f"turns\0{thread_id}"
     before = caller.position(cursor, int, list_of)
     wanted = limit * ITEMS_OF_A_TURN
-    window = await caller.db.thread(thread_id).items(last=wanted + 1, before=before)
+    window = await (await caller.reading(thread_id)).items(last=wanted + 1, before=before)
     groups = _turns(window.items)
     if len(window) > wanted and len(groups) > 1:
         groups = groups[1:]  # the first of them may be cut in two
@@ -216,7 +216,8 @@ async def export_everything(caller: Calling, user: User = None) -> Stream:
 @post("/sessions/import", operation_id="import_session", status_code=201)
 async def import_session(caller: Calling, request: Request[Any, Any, Any]) -> ImportView:
     """Take in the sessions of an archive, each whole or not at all."""
-    done = await import_threads(caller.db.store, caller.scope, _lines(await request.body()))
+    db = caller.db
+    done = await import_threads(db.store, caller.scope, _lines(await request.body()), files=db.files)
     return ImportView(sessions=[passed.thread for passed in done.threads])
 
 

@@ -20,6 +20,8 @@ TYPES = {
     "svg": "image/svg+xml",
 }
 PAGE = "index.html"
+ROOT = b'"/studio/'
+"""How the page names what it needs."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -61,21 +63,30 @@ def _below(folder: Traversable, prefix: str) -> list[tuple[str, File]]:
 
 @get("/", include_in_schema=False, opt={OPEN: True})
 async def front() -> Redirect:
-    """The way to the Studio."""
-    return Redirect("/studio")
+    """The way to the Studio, from wherever this is reached at."""
+    return Redirect("studio")
 
 
 @get("/studio", include_in_schema=False, opt={OPEN: True})
 async def studio(request: Request[object, object, State]) -> Response[bytes]:
     """The Studio."""
-    return _sent(every_file()[PAGE], request)
+    return _sent(_page(request), request)
 
 
 @get("/studio/{path:path}", include_in_schema=False, opt={OPEN: True})
 async def studio_file(path: FromPath[str], request: Request[object, object, State]) -> Response[bytes]:
     """A file of the Studio; any other address is one of its pages, which are all one."""
-    found = every_file()
-    return _sent(found.get(path.lstrip("/"), found[PAGE]), request)
+    found = every_file().get(path.lstrip("/"))
+    return _sent(_page(request) if found is None or found.kind == TYPES["html"] else found, request)
+
+
+def _page(request: Request[object, object, State]) -> File:
+    """The page for an address. There may be a proxy's prefix before it, so it names all by the way up."""
+    said = bytes(request.scope.get("raw_path") or request.scope["path"].encode())
+    up = b"../" * (said.partition(b"?")[0].count(b"/") - 1)
+    file = every_file()[PAGE]
+    tag = f'"{len(up)}-{file.tag.strip(chr(34))}"'
+    return File(content=file.content.replace(ROOT, b'"' + up + b"studio/"), kind=file.kind, tag=tag)
 
 
 def _sent(file: File, request: Request[object, object, State]) -> Response[bytes]:

@@ -113,7 +113,7 @@ async def get_thread(
     thread_id: ThreadId, caller: Calling, request: Request[Any, Any, Any], at: Version = None
 ) -> Response[ThreadDetail | None]:
     """A thread at its newest version, or an earlier one. Its ETag is the version."""
-    head = await caller.db.thread(thread_id).head(at=at)
+    head = await (await caller.reading(thread_id)).head(at=at)
     if request.headers.get("if-none-match") == etag(head.version)["ETag"]:
         return Response(None, status_code=304, headers=etag(head.version))
     return Response(thread_detail(head), headers=etag(head.version))
@@ -139,7 +139,7 @@ async def list_items(
     list_of = f"items\0{thread_id}\0{log}\0{whole}"
     stands = caller.position(cursor, tuple[int, int], list_of)
     before, version = stands if stands is not None else (None, at)
-    thread = caller.db.thread(thread_id)
+    thread = await caller.reading(thread_id)
     window = await thread.items(last=limit + 1, before=before, at=version, log=log, whole=whole)
     shown = list(window)[-limit:]
     next = None
@@ -161,7 +161,8 @@ async def list_messages(
     list_of = f"messages\0{thread_id}\0{log}"
     stands = caller.position(cursor, tuple[int, int], list_of)
     before, version = stands if stands is not None else (None, at)
-    window = await caller.db.thread(thread_id).items(last=limit + 1, before=before, at=version, log=log)
+    thread = await caller.reading(thread_id)
+    window = await thread.items(last=limit + 1, before=before, at=version, log=log)
     shown = list(window)[-limit:]
     more = len(window) > limit
     return MessagePage(
@@ -178,7 +179,7 @@ async def list_changesets(
 ) -> ChangesetPage:
     """The changes of a thread in order of version, from the one after a version on."""
     start = caller.position(cursor, int, f"changesets\0{thread_id}") or after or 0
-    changes = await caller.db.thread(thread_id).changesets(after=start, limit=limit)
+    changes = await (await caller.reading(thread_id)).changesets(after=start, limit=limit)
     next = caller.cursor(changes[-1].version, f"changesets\0{thread_id}") if len(changes) == limit else None
     return ChangesetPage(
         thread=thread_id, changesets=[changeset_view(change) for change in changes], next=next
@@ -219,7 +220,7 @@ def _ops(patches: list[Any]) -> list[Op]:
 @get("/threads/{id:str}/state", operation_id="get_state")
 async def get_state(thread_id: ThreadId, caller: Calling, at: Version = None) -> Response[StateView]:
     """The state of a thread at its newest version, or an earlier one."""
-    head = await caller.db.thread(thread_id).head(at=at)
+    head = await (await caller.reading(thread_id)).head(at=at)
     view = StateView(thread=thread_id, version=head.version, state=head.state)
     return Response(view, headers=etag(head.version))
 
@@ -233,7 +234,7 @@ async def diff_thread(
     log: FromQuery[str] = HISTORY,
 ) -> DiffView:
     """What differs between two versions; without a second, up to the newest."""
-    thread = caller.db.thread(thread_id)
+    thread = await caller.reading(thread_id)
     end = (await thread.head()).version if after is None else after
     old = await thread.items(last=DIFFERENT, at=before, log=log)
     new = await thread.items(last=DIFFERENT, at=end, log=log)
@@ -251,8 +252,9 @@ async def diff_thread(
 @get("/threads/{id:str}/verify", operation_id="verify_thread")
 async def verify_thread(thread_id: ThreadId, caller: Calling) -> VerdictView:
     """Whether the hash chain of a thread holds, and its log folds to what is stored."""
-    await caller.db.thread(thread_id).head()
-    found = await caller.db.thread(thread_id).verify()
+    thread = await caller.reading(thread_id)
+    await thread.head()
+    found = await thread.verify()
     return VerdictView(
         thread=found.thread,
         version=found.version,

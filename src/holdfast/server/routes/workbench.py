@@ -172,7 +172,7 @@ async def find_in_document(
 
 async def _documents(caller: Caller, thread: str) -> Documents:
     volume = await _volume(caller, thread)
-    return Documents(caller.db.thread(thread), volume, author=caller.identity.user)
+    return Documents(caller.db, thread, volume, author=caller.identity.user)
 
 
 def _document_view(document: Document, condition: Condition) -> DocumentView:

@@ -1,6 +1,7 @@
 // Requests to the server: who is asking, JSON in and out, and errors as sentences with their codes.
 
-const API = "/api/v1";
+import { API } from "./places.js";
+
 const WHO = "holdfast-who";
 const KEY = "holdfast-key";
 export const WEB_USER = "web-user";
@@ -48,13 +49,14 @@ function query(parameters = {}) {
 
 /** The response to a request; a Problem if it is none that helps. */
 export async function request(method, where, { parameters, body, headers = {}, signal, keepalive = false } = {}) {
-  const sent = body === undefined ? {} : { "Content-Type": "application/json" };
+  const file = body instanceof Blob;
+  const sent = body === undefined ? {} : { "Content-Type": file ? "application/octet-stream" : "application/json" };
   let response;
   try {
     response = await fetch(API + where + query(parameters), {
       method,
       headers: headersOf({ ...sent, ...headers }),
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || file ? body : JSON.stringify(body),
       signal,
       keepalive,
       cache: "no-store",

@@ -1,5 +1,7 @@
 // Elements made from their names, properties and children. Text is always text: nothing is ever parsed as HTML.
 
+import { at } from "./places.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element: make("button.main", {onclick}, "Send"). Properties that are null or false are left out. */
@@ -18,7 +20,8 @@ function fill(element, classes, properties, children) {
   if (classes.length) element.classList.add(...classes);
   for (const [key, value] of Object.entries(properties)) {
     if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    if (key === "href") element.setAttribute(key, at(value));
+    else if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else if (key === "value") element.value = value;
     else element.setAttribute(key, value === true ? "" : value);
   }

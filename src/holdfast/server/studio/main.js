@@ -4,14 +4,16 @@ import { become, get, who, WEB_USER } from "./api.js";
 import { make, put } from "./dom.js";
 import { icon } from "./icons.js";
 import { ask, empty, field, check, problem, tell } from "./parts.js";
+import { at, HOME } from "./places.js";
+import { experiments } from "./pages/experiments.js";
 import { memory } from "./pages/memory.js";
 import { search } from "./pages/search.js";
 import { sessions } from "./pages/sessions.js";
 import { system } from "./pages/system.js";
 import { thread } from "./pages/thread.js";
 import { threads } from "./pages/threads.js";
+import { workbench } from "./pages/workbench.js";
 
-const HOME = "/studio";
 const THEME = "holdfast-theme";
 const THEMES = { system: "system", light: "light", dark: "dark" };
 const PAGES = {
@@ -19,7 +21,13 @@ const PAGES = {
   memory: ["Memory", memory],
   sessions: ["Sessions", sessions],
   search: ["Search", search],
+  experiments: ["Experiments", experiments],
   system: ["System", system],
+};
+
+const OF_A_THREAD = {
+  threads: (id) => [id, thread],
+  workbench: (id) => [`Workbench of ${id}`, workbench],
 };
 
 const place = document.getElementById("main");
@@ -38,8 +46,8 @@ async function show({ focus = true } = {}) {
   leave = new AbortController();
   const signal = leave.signal;
   const { name, id, query } = here();
-  markNav(name);
-  const [title, page] = name === "threads" && id !== null ? [id, thread] : PAGES[name] ?? ["Not found", missing];
+  markNav(name === "workbench" ? "threads" : name);
+  const [title, page] = id !== null && OF_A_THREAD[name]?.(id) || PAGES[name] || ["Not found", missing];
   document.title = `${title} · Holdfast Studio`;
   const body = make("div", {});
   put(place, body);
@@ -64,12 +72,12 @@ function signIn() {
 
 async function missing({ place: body }) {
   put(body, make("div.page", {}, make("h1", {}, "Not found"),
-    empty("There is no such page", "Choose one of the pages, or go to the threads.", make("a.button", { href: `${HOME}/threads` }, "Threads"))));
+    empty("There is no such page", "Choose one of the pages, or go to the threads.", make("a.button", { href: "/studio/threads" }, "Threads"))));
 }
 
 /** Go to another page of the Studio. */
 function go(where, state = null, { replace = false } = {}) {
-  history[replace ? "replaceState" : "pushState"](state, "", where);
+  history[replace ? "replaceState" : "pushState"](state, "", at(where));
   if (!replace) show();
 }
 
@@ -82,7 +90,7 @@ function markNav(name) {
 
 function buildNav() {
   put(document.getElementById("nav"), Object.entries(PAGES).map(([name, [title]]) =>
-    make("a", { href: `${HOME}/${name}`, "data-page": name }, icon(name), make("span", {}, title))));
+    make("a", { href: `/studio/${name}`, "data-page": name }, icon(name), make("span", {}, title))));
 }
 
 // Who is asking, and light or dark.
@@ -140,6 +148,12 @@ function nextTheme() {
   tell(`Theme: ${THEMES[theme()]}.`);
 }
 
+/** The document names what it needs by the way up, which leads elsewhere once the address has changed. */
+function standFast() {
+  for (const each of document.querySelectorAll("link[rel=icon], a.brand")) each.href = `${each.href}`;
+  for (const each of document.querySelectorAll("a.brand img")) each.src = `${each.src}`;
+}
+
 // Links inside the Studio change the page without loading it again.
 
 document.addEventListener("click", (event) => {
@@ -148,7 +162,7 @@ document.addEventListener("click", (event) => {
   const url = new URL(found.href);
   if (url.origin !== location.origin || !url.pathname.startsWith(HOME) || found.hasAttribute("download") || found.getAttribute("href").startsWith("#")) return;
   event.preventDefault();
-  go(url.pathname + url.search);
+  go(url.pathname.slice(HOME.length - "/studio".length) + url.search);
 });
 window.addEventListener("popstate", () => show());
 addEventListener("unhandledrejection", (event) => {
@@ -156,6 +170,7 @@ addEventListener("unhandledrejection", (event) => {
 });
 
 applyTheme();
+standFast();
 buildNav();
 showTools();
 show({ focus: false });

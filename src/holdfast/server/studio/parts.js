@@ -174,6 +174,11 @@ export function link(where, said, properties = {}) {
   return make("a", { href: where, ...properties }, said);
 }
 
+/** The address of a thread's workbench. */
+export function workbenchAt(id) {
+  return threadAt(id).replace("/threads/", "/workbench/");
+}
+
 /** The address of a thread, at a version if one is given. */
 export function threadAt(id, version = null) {
   return `/studio/threads/${encodeURIComponent(id)}${version ? `?at=${version}` : ""}`;

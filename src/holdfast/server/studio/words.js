@@ -33,6 +33,14 @@ export function count(number, noun, plural = `${noun}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? noun : plural}`;
 }
 
+/** A number of bytes: "12 kB". */
+export function bytes(number) {
+  const units = ["bytes", "kB", "MB", "GB"];
+  const step = Math.min(units.length - 1, Math.floor(Math.log10(Math.max(number, 1)) / 3));
+  const scaled = number / 1000 ** step;
+  return `${scaled.toLocaleString("en", { maximumFractionDigits: scaled < 10 && step > 0 ? 1 : 0 })} ${units[step]}`;
+}
+
 /** Millionths of a dollar as dollars. */
 export function cost(millionths) {
   if (!millionths) return "$0";

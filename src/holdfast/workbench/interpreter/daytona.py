@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.core.errors import InterpreterFailed, InterpreterGone, MissingExtra
-from holdfast.workbench.interpreter.port import Sandbox
+from holdfast.workbench.interpreter.port import Limits, Sandbox
 from holdfast.workbench.interpreter.remote import RemoteInterpreter, translated
 
 try:
@@ -43,7 +43,7 @@ class RemoteInterpreters:
         self,
         config: DaytonaConfig | None = None,
         *,
-        mount: str = "/home/daytona/volume",
+        mount: str = "/volume",
         snapshot: str | None = None,
         idle_minutes: int = 15,
         grace: float = 5.0,
@@ -118,17 +118,13 @@ class RemoteInterpreters:
         return {
             **sandbox.environment,
             "HOLDFAST_VOLUME": self._mount,
-            "HOLDFAST_SCRATCH": sandbox.scratch,
-            "HOLDFAST_LIMIT_MEMORY": str(sandbox.limits.memory),
-            "HOLDFAST_LIMIT_FILE_SIZE": str(sandbox.limits.file_size),
         }
 
     async def _begin(self, sandbox: Sandbox, remote: AsyncSandbox) -> RemoteInterpreter:
         await remote.process.exec(f"mkdir -p {shlex.quote(sandbox.scratch)}", timeout=10)
         context = await remote.code_interpreter.create_context(cwd=sandbox.scratch)
-        start = Path(__file__).with_name("remote_start.py").read_text(encoding="utf-8")
         said = await remote.code_interpreter.run_code(
-            start, context=context, timeout=math.ceil(self._patience)
+            _start(sandbox.limits), context=context, timeout=math.ceil(self._patience)
         )
         number = said.stdout.strip()
         if said.error is not None or not number.isdecimal():
@@ -165,10 +161,11 @@ class RemoteInterpreters:
             self._opened = None
 
 
-def _start() -> str:
+def _start(limits: Limits) -> str:
     """What prepares a context, in a namespace of its own."""
     script = Path(__file__).with_name("remote_start.py").read_text(encoding="utf-8")
-    return f"exec({script!r}, {{'__name__': '__main__'}})"
+    given = {"__name__": "__main__", "MEMORY": limits.memory, "FILE_SIZE": limits.file_size}
+    return f"exec({script!r}, {given!r})"
 
 
 def _look_at(remote: AsyncSandbox, id: str, sandbox: Sandbox) -> None:

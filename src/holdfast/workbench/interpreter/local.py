@@ -3,7 +3,8 @@
 import asyncio
 import secrets
 import shutil
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 from holdfast.core.errors import InterpreterFailed, InterpreterGone, InvalidArgument, MissingExtra
@@ -27,6 +28,10 @@ _PARTING = 0.05
 """Seconds in which what a dead kernel had published still reaches us."""
 _LAST_WORDS = 3.0
 """Seconds to wait, after a reply, for outputs still under way."""
+
+
+WALLS = frozenset({"namespaces", "landlock"})
+"""What may keep code apart: the first where the system allows it, the second where not."""
 
 
 class LocalInterpreter:
@@ -153,13 +158,13 @@ class LocalInterpreters:
     """Makes interpreters on this machine, and finds again those that it made itself.
 
     ``grace`` is how long code has to obey an interrupt before it is killed; ``patience`` how long a kernel
-    has to come up. ``isolate=False`` leaves the system's means to keep it apart unused.
+    has to come up. ``walls`` are the system's means that may be used to keep it apart.
     """
 
-    def __init__(self, *, grace: float = 5.0, patience: float = 60.0, isolate: bool = True) -> None:
+    def __init__(self, *, grace: float = 5.0, patience: float = 60.0, walls: Collection[str] = WALLS) -> None:
         self._grace = grace
         self._patience = patience
-        self._isolate = isolate
+        self._walls = walls
         self._made: dict[str, LocalInterpreter] = {}
 
     async def make(self, sandbox: Sandbox) -> LocalInterpreter:
@@ -172,7 +177,7 @@ class LocalInterpreters:
         private = private_folder()
         connection = write_connection(private / "run")
         try:
-            family = await Family.start(sandbox, private, isolate=self._isolate)
+            family = await Family.start(sandbox, private, walls=self._walls)
         except BaseException:
             shutil.rmtree(private, ignore_errors=True)
             raise
@@ -223,6 +228,8 @@ class LocalInterpreters:
 
 
 def _look_at(sandbox: Sandbox) -> None:
+    if sys.platform != "linux":
+        raise InterpreterFailed("local", "it needs Linux; elsewhere, use a provider")
     for folder in (sandbox.scratch, sandbox.volume):
         if not Path(folder).is_absolute() or not Path(folder).is_dir():
             raise InterpreterFailed("local", f"there is no folder {folder}, or it is not an absolute path")

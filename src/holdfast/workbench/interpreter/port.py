@@ -68,9 +68,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """What an interpreter is made with. ``volume`` and ``scratch`` are folders; only the first one lasts.
 
-    Both must exist. The scratch is the working directory and the home; the code finds them in the variables
-    ``HOLDFAST_VOLUME`` and ``HOLDFAST_SCRATCH``. At a provider, ``volume`` is the name of one of its own
-    volumes, or ``name/folder``, and ``scratch`` a folder on the provider's machine.
+    Both must exist. The scratch is the working directory; the volume is named by ``HOLDFAST_VOLUME`` in the
+    code's environment. At a provider, ``volume`` is the name of one of its own volumes, or ``name/folder``,
+    and ``scratch`` a folder on the provider's machine.
     """
 
     volume: str

@@ -1,6 +1,7 @@
 """A kernel's family of processes, as we hold it: one supervisor with a pipe to it, and what it says."""
 
 import asyncio
+import importlib.util
 import json
 import os
 import shutil
@@ -8,14 +9,13 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from holdfast.core.errors import InterpreterFailed
-from holdfast.workbench.interpreter import supervisor
 from holdfast.workbench.interpreter.port import Isolation, Sandbox
 
 _SYSTEM = (
@@ -24,6 +24,16 @@ _SYSTEM = (
     "/etc/passwd", "/etc/resolv.conf", "/etc/ssl", "/etc/ca-certificates",
 )  # fmt: skip
 """What of the machine is seen where files are confined: programs and libraries, and no one's own files."""
+
+_SUPERVISOR = """
+import runpy, sys, types
+for given in sys.argv[1:]:
+    name, _, folder = given.partition("=")
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [folder]
+runpy.run_module("holdfast.workbench.interpreter.supervisor", run_name="__main__")
+"""
+"""Starts the supervisor without the packages around it: it lives as long as a kernel, and should be small."""
 
 _THREADS = 64
 """How many threads there may be beside the processes, where the system counts them as one."""
@@ -48,13 +58,13 @@ class Family:
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
-    async def start(cls, sandbox: Sandbox, folder: Path, *, isolate: bool) -> "Family":
+    async def start(cls, sandbox: Sandbox, folder: Path, *, walls: Collection[str]) -> "Family":
         """Start a kernel that listens in this folder."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-I", "-S", supervisor.__file__,
+            sys.executable, "-I", "-S", "-c", _SUPERVISOR, *_packages(),
             stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, cwd="/", start_new_session=True,
         )  # fmt: skip
-        plan = _plan(sandbox, folder, isolate=isolate)
+        plan = _plan(sandbox, folder, walls=walls)
         assert process.stdin is not None
         assert process.stdout is not None
         line = b""
@@ -97,6 +107,13 @@ class Family:
         await self.dead.wait()
 
 
+def _packages() -> list[str]:
+    here = Path(__file__).parent
+    parents = [here, *here.parents][: __name__.count(".")]
+    names = [__name__.rsplit(".", depth)[0] for depth in range(1, len(parents) + 1)]
+    return [f"{name}={folder}" for name, folder in zip(names, parents, strict=True)]
+
+
 def private_folder() -> Path:
     """A new folder that only we can look into, short enough that sockets in it have a name."""
     root = Path(tempfile.mkdtemp(prefix="holdfast-kernel-"))
@@ -106,7 +123,7 @@ def private_folder() -> Path:
     return root
 
 
-def _plan(sandbox: Sandbox, folder: Path, *, isolate: bool) -> dict[str, Any]:
+def _plan(sandbox: Sandbox, folder: Path, *, walls: Collection[str]) -> dict[str, Any]:
     run = folder / "run"
     limits = sandbox.limits
     return {
@@ -117,7 +134,7 @@ def _plan(sandbox: Sandbox, folder: Path, *, isolate: bool) -> dict[str, Any]:
         ],
         "environment": _environment(sandbox, folder),
         "folder": sandbox.scratch,
-        "isolate": isolate,
+        "walls": sorted(walls),
         "network": limits.network,
         "limits": {
             "memory": limits.memory, "file_size": limits.file_size,
@@ -132,14 +149,15 @@ def _plan(sandbox: Sandbox, folder: Path, *, isolate: bool) -> dict[str, Any]:
 
 def _python() -> list[str]:
     """Where this Python and its packages are."""
-    places = {
-        sys.prefix,
-        sys.base_prefix,
-        sys.exec_prefix,
-        os.path.realpath(sys.prefix),
-        os.path.realpath(sys.base_prefix),
-    }
-    return sorted(place for place in places if not place.startswith("/usr/"))
+    kernel = importlib.util.find_spec("ipykernel")
+    packages = [str(Path(kernel.origin).parents[1])] if kernel is not None and kernel.origin else []
+    places = [sys.prefix, sys.base_prefix, sys.exec_prefix, *packages]
+    places += [os.path.realpath(place) for place in places]
+    # Where one is inside another, the outer one is enough.
+    outer = [
+        place for place in places if not any(place.startswith(f"{other}/") for other in ("/usr", *places))
+    ]
+    return sorted(set(outer))
 
 
 def _environment(sandbox: Sandbox, folder: Path) -> Mapping[str, str]:
@@ -153,23 +171,27 @@ def _environment(sandbox: Sandbox, folder: Path) -> Mapping[str, str]:
         "TMPDIR": str(folder / "temporary"),
         "IPYTHONDIR": str(folder / "run/ipython"),
         "HOLDFAST_VOLUME": sandbox.volume,
-        "HOLDFAST_SCRATCH": sandbox.scratch,
     }
 
 
 def isolation_of(sandbox: Sandbox, said: dict[str, Any]) -> Isolation:
     """What a family is kept apart from, by what its supervisor said."""
-    alone, confined = said["alone"] is None, said["confined"] is None
+    alone, confined, fenced = (said[name] is None for name in ("alone", "confined", "fenced"))
     notes = []
     if not alone:
         notes.append(f"no namespaces of its own: {said['alone']}")
-    if not confined:
-        notes.append(f"files are not confined: {said['confined']}")
+    if not confined and fenced:
+        notes.append("files elsewhere cannot be opened, but their names can be asked for")
+    if not alone and fenced:
+        notes.append(
+            "other processes can be seen; TCP is refused where Landlock knows it, and no more than that"
+        )
+    if not fenced:
+        notes.append(f"files are not confined: {said['confined']}; {said['fenced']}")
     if sandbox.limits.network:
         notes.append("the network is allowed")
-    return Isolation(
-        network=alone and not sandbox.limits.network, files=confined, processes=alone, notes=tuple(notes)
-    )
+    network = alone and not sandbox.limits.network
+    return Isolation(network=network, files=fenced, processes=alone, notes=tuple(notes))
 
 
 def _death(said: dict[str, Any]) -> Death:

@@ -17,7 +17,8 @@ FORMS = {
     "_repr_png_": "image/png",
     "_repr_jpeg_": "image/jpeg",
 }
-LIMITS = {"HOLDFAST_LIMIT_MEMORY": resource.RLIMIT_DATA, "HOLDFAST_LIMIT_FILE_SIZE": resource.RLIMIT_FSIZE}
+LIMITS = {"MEMORY": resource.RLIMIT_DATA, "FILE_SIZE": resource.RLIMIT_FSIZE}
+"""What it is sent with, and what that limits."""
 PIECE = 16384
 """Characters in one piece: a line over a megabyte is more than the other side reads."""
 
@@ -66,8 +67,7 @@ def begin() -> None:
     """Make all this known to the code, and set the limits."""
     vars(builtins).update(display=display, __holdfast_result__=show_result, input=refuse)
     for name, limit in LIMITS.items():
-        if name in os.environ:
-            resource.setrlimit(limit, (int(os.environ[name]), int(os.environ[name])))
+        resource.setrlimit(limit, (globals()[name], globals()[name]))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """The process between us and a kernel: it sets limits, shuts doors, and takes everything down with it.
 
-It runs as a script of its own, on the standard library alone, with an empty environment. Three processes make
-a kernel's family: the *supervisor* reads commands from its standard input and ends the family when that input
+It runs by itself, on the standard library alone, with an empty environment. Three processes make a kernel's
+family: the *supervisor* reads commands from its standard input and ends the family when that input
 ends; the *init* below it is process 1 of a process namespace where the system allows one, watches what the
 family uses, and reports on the supervisor's standard output; the *kernel* below that runs the code.
 """
 
-import ctypes
 import json
 import os
 import resource
@@ -19,132 +18,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
+from holdfast.workbench.interpreter.walls import (
+    UNASKED,
+    Plan,
+    confine,
+    fence,
+    libc,
+    limit,
+    separate,
+    surrender,
+)
+
 POLL = 0.2
 """Seconds between two looks at what the family uses."""
-
-NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
-MNT_DETACH = 2
-AT_FDCWD, AT_RECURSIVE, ATTR_RDONLY, ATTR_NOSUID = -100, 0x8000, 1, 2
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
-SYS_MOUNT_SETATTR = 442
-"""The same number on every architecture, as for every call that is this new."""
-PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-DEVICES = ("null", "zero", "full", "random", "urandom")
-
-Plan = dict[str, Any]
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def call(name: str, *arguments: Any) -> None:
-    """Call into the C library, and raise what it says went wrong."""
-    given = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    if getattr(libc, name)(*given) < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-
-
-# --- what keeps the code apart ------------------------------------------------------------------
-
-
-def separate(*, network: bool) -> str | None:
-    """Leave the machine's users, processes and network behind; why not, where that is refused."""
-    user, group = os.getuid(), os.getgid()
-    wanted = NEWPID | NEWIPC | (0 if network else NEWNET)
-    try:
-        call("unshare", NEWUSER | wanted)
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    except (OSError, AttributeError) as error:
-        return str(error)
-    return None
-
-
-def confine(plan: Plan) -> str | None:
-    """Leave only the named folders to be seen; why not, where that is refused."""
-    try:
-        call("unshare", NEWNS)
-        call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
-        _furnish(plan)
-        _enter(plan["root"])
-    except (OSError, KeyError, AttributeError) as error:
-        return str(error)
-    return None
-
-
-def _furnish(plan: Plan) -> None:
-    root = plan["root"]
-    call("mount", b"tmpfs", root.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=755,size=4m")
-    _bind(plan["temporary"], root + "/tmp", writable=True)
-    _bind(plan["shared"], root + "/dev/shm", writable=True)
-    for path in plan["read"]:
-        _bind(path, root + path, writable=False)
-    for path in sorted(plan["write"], key=len):
-        _bind(path, root + path, writable=True)
-    for name in DEVICES:
-        _bind(f"/dev/{name}", f"{root}/dev/{name}", writable=True)
-    for name, target in (("fd", "/proc/self/fd"), ("ptmx", "pts/ptmx")):
-        Path(root, "dev", name).symlink_to(target)
-    for place, kind, options in (
-        ("dev/pts", b"devpts", b"newinstance,ptmxmode=0666,mode=620"),
-        ("proc", b"proc", None),
-    ):
-        Path(root, place).mkdir()
-        flags = MS_NOSUID | MS_NOEXEC | (MS_NODEV if kind == b"proc" else 0)
-        call("mount", kind, f"{root}/{place}".encode(), kind, flags, options)
-
-
-def _bind(source: str, target: str, *, writable: bool) -> None:
-    place, origin = Path(target), Path(source)
-    if not origin.exists() or place.is_symlink():
-        return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    if origin.is_symlink() and not writable:
-        place.symlink_to(origin.readlink())
-        return
-    if origin.is_dir():
-        place.mkdir(exist_ok=True)
-    elif not place.exists():
-        place.touch()
-    call("mount", source.encode(), target.encode(), None, MS_BIND | MS_REC, None)
-    _restrict(target, ATTR_NOSUID if writable else ATTR_NOSUID | ATTR_RDONLY)
-
-
-def _restrict(target: str, attributes: int) -> None:
-    what = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
-    call(
-        "syscall", SYS_MOUNT_SETATTR, AT_FDCWD, target.encode(), AT_RECURSIVE, ctypes.byref(what),
-        ctypes.sizeof(what),
-    )  # fmt: skip
-
-
-def _enter(root: str) -> None:
-    os.chdir(root)
-    call("syscall", PIVOT_ROOT[os.uname().machine], b".", b".")
-    call("umount2", b".", MNT_DETACH)
-    os.chdir("/")
-    what = (ctypes.c_uint64 * 4)(ATTR_RDONLY, 0, 0, 0)
-    call("syscall", SYS_MOUNT_SETATTR, AT_FDCWD, b"/", 0, ctypes.byref(what), ctypes.sizeof(what))
-
-
-def surrender() -> None:
-    """Give up every capability for good; a process that has none has nothing to give up."""
-    for capability in range(64):
-        if libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
-            break
-    call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-
-
-def limit(limits: dict[str, int], *, alone: bool) -> None:
-    """Set the limits that the system itself keeps."""
-    resource.setrlimit(resource.RLIMIT_DATA, (limits["memory"], limits["memory"]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limits["file_size"], limits["file_size"]))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if alone:
-        # Counted by user: in a user namespace that is this family, and outside it everything of the user.
-        count = limits["processes"] + limits["threads"]
-        resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 # --- who is in the family, and what they use ----------------------------------------------------
@@ -285,11 +172,12 @@ def be_init(plan: Plan, refused: str | None) -> NoReturn:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGINT])
-        unconfined = refused or (confine(plan) if plan["isolate"] else "not asked for")
+        unconfined = refused or confine(plan)
+        unfenced = None if unconfined is None else fence(plan) if "landlock" in plan["walls"] else UNASKED
         kernel = os.fork()
         if kernel == 0:
             become_kernel(plan, alone=refused is None)
-        tell(started=True, alone=refused, confined=unconfined)
+        tell(started=True, alone=refused, confined=unconfined, fenced=unfenced)
         ended = watch(kernel, plan["limits"])
         tell(ended=ended, log=last_words(plan["log"]))
     finally:
@@ -342,7 +230,7 @@ def main() -> None:
     plan: Plan = json.loads(sys.stdin.buffer.readline())
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     network = bool(plan["network"])
-    refused = separate(network=network) if plan["isolate"] else "not asked for"
+    refused = separate(network=network) if "namespaces" in plan["walls"] else UNASKED
     alive, held = os.pipe()
     init = os.fork()
     if init == 0:

@@ -5,7 +5,8 @@ import { showWaiting } from "../approvals.js";
 import { Chatting } from "../chatting.js";
 import { freshId, make, put } from "../dom.js";
 import { icon } from "../icons.js";
-import { button, chip, empty, facts, link, problem, show, tabs, tell, threadAt, time } from "../parts.js";
+import { button, chip, empty, facts, link, problem, show, tabs, tell, threadAt, time, workbenchAt } from "../parts.js";
+import { stepsOf } from "../steps.js";
 import { Talk } from "../talk.js";
 import { chainBadge, chainDetails, lookingBack, Timeline } from "../timeline.js";
 import { formatName } from "../transcript.js";
@@ -124,6 +125,7 @@ class Page {
       this.logChoice,
       this.badge ??= make("span", {}, detail && chip("Checking…", "", "chain")),
       this.chatting?.agent.model === "offline" && chip("offline", "warn"),
+      detail && link(workbenchAt(this.id), "Workbench", { class: "chip accent" }),
       detail && this.exporter("button.small.only-wide"),
       this.chatting && (detail || this.talk.mark !== null) && button("button.small", "End session", () => this.chatting.do_end([])));
     if (detail) this.verify();
@@ -192,7 +194,7 @@ class Page {
     const total = page.runs.reduce((sum, run) => sum + run.usage.cost, 0);
     put(this.panel, page.runs.length === 0
       ? make("p.quiet", {}, "No run yet. What a framework writes by itself is no run of this server.")
-      : [make("p.small.quiet", {}, `${count(page.runs.length, "run")}${page.next ? " and more" : ""}, ${cost(total)} in all`), make("ul.stack", {}, page.runs.map((run) => runCard(run)))]);
+      : [make("p.small.quiet", {}, `${count(page.runs.length, "run")}${page.next ? " and more" : ""}, ${cost(total)} in all`), make("ul.stack", {}, page.runs.map((run) => runCard(run, this.signal)))]);
   }
 
   about() {
@@ -241,13 +243,14 @@ class Page {
   }
 }
 
-function runCard(run) {
+function runCard(run, signal) {
   const kind = { running: "accent", waiting: "warn" }[run.status] ?? (run.termination === "natural" ? "good" : "bad");
   const ended = run.ended ? lasting(run.ended - run.started) : "still open";
   return make("li.card.stack.tight", {},
     make("div.row.apart.near", {}, chip(run.status === "done" ? run.termination ?? "done" : run.status, kind), make("span.small.quiet", {}, time(run.started))),
     make("span.mono.small.cut", {}, run.id),
     make("p.small.quiet", {}, `${ended} · ${count(run.usage.calls, "model call")} · ${run.usage.input_tokens.toLocaleString("en")} tokens in, ${run.usage.output_tokens.toLocaleString("en")} out · ${cost(run.usage.cost)}`),
-    run.problem && make("p.small", {}, run.problem));
+    run.problem && make("p.small", {}, run.problem),
+    stepsOf(run.id, signal));
 }
 

@@ -1,0 +1,53 @@
+"""What one owner's memory of 100,000 facts knows about a message by vectors, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import holdfast as hf
+from bench.claims.memory import contestant, filled
+from bench.clock import Contestant, one_by_one
+from bench.ground import Ground
+from bench.verdict import Section
+from holdfast.runtime.memory.embedding import HashingEmbedder
+from holdfast.runtime.memory.retrieving import VECTORS, Retriever
+
+
+async def measure(ground: Ground) -> Section:
+    """Every fact has a vector; it is measured by vectors alone, and together with words. No target is set."""
+    count = ground.count(100_000, 3_000)
+    async with AsyncExitStack() as stack:
+        contestants: list[Contestant] = []
+        for store, url in (
+            ("SQLite", f"sqlite:///{ground.folder() / 'vectors.db'}"),
+            ("PostgreSQL", ground.database()),
+        ):
+            db = await stack.enter_async_context(hf.open(url))
+            contestants += await _contestants(db, store, count)
+        timings = await one_by_one(contestants, ground.pace(rounds=20, block=2, warmup=2))
+    return Section(
+        title=f"Recall by vectors among {count:,} facts of one owner",
+        timings=timings,
+        verdicts=[],
+        notes=(
+            "No target is set: this is what it takes.",
+            f"Every fact has a vector of 512 numbers. The newest {VECTORS:,} are compared: by their signs, "
+            "and the best of them exactly.",
+            "What is older is found by words.",
+        ),
+    )
+
+
+async def _contestants(db: hf.Database, store: str, count: int) -> list[Contestant]:
+    embedder = HashingEmbedder()
+    found = Retriever(await filled(db, count), embedder)
+    made = await found.embed()
+
+    async def by_vector(said: str) -> object:
+        (vector,) = await embedder.embed([said])
+        return await found.by_vector(vector)
+
+    return [
+        contestant(f"{store}, vectors", f"{made:,} vectors, hashing", by_vector),
+        contestant(f"{store}, words and vectors", f"top 20 of {count:,} facts", found.recall),
+    ]

@@ -1,0 +1,162 @@
+"""What somebody said in a call, judged before it is answered: the gates of a runtime, on the thread as it is.
+
+The audio goes between a client and a realtime model, so no turn runs. The gates do, on the finished words of
+one utterance. What they find is in the crisis log at once, also if the turn is never recorded.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from holdfast.core import making
+from holdfast.core.encoding import JSON, plain
+from holdfast.core.errors import HoldfastError, NotThere, RecordNotFound, StoreFailed
+from holdfast.core.values import HISTORY, Head, Item, LogSize, Put, Record
+from holdfast.runtime.crises import CRISIS, Assessment, crisis_of, row_of
+from holdfast.runtime.draft import Draft
+from holdfast.runtime.episodes import Episode, active_episode
+from holdfast.runtime.inputs import checked_inputs, free_id
+from holdfast.runtime.journal import Nowhere
+from holdfast.runtime.loop import Stage
+from holdfast.runtime.messages import Message, item_of
+from holdfast.runtime.outputs import REPLIES
+from holdfast.runtime.pipeline import context_of, run_stages
+from holdfast.runtime.runs import Run
+from holdfast.runtime.safety import GATE
+from holdfast.runtime.settings import Settings
+from holdfast.runtime.starting import key_id
+from holdfast.runtime.turn import Turn
+from holdfast.runtime.turns import nobody
+from holdfast.threads.database import Database
+
+REASON = "Heard"
+FIRST = "1.1"
+"""The end of the id of the first row that a run makes."""
+
+
+class Utterance(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody said, under an id of its own; ``late`` if an answer was under way before it was judged.
+
+    The turn that it belongs to is recorded with the same id as its key. ``quick`` asks no model.
+    """
+
+    thread: str
+    id: str
+    said: str
+    user: str | None = None
+    late: bool = False
+    quick: bool = False
+
+
+class Hearing(msgspec.Struct, frozen=True, kw_only=True):
+    """How utterances are judged: by which stages, and which fields of the state keep what they find."""
+
+    stages: tuple[Stage, ...] | None = None
+    keeps: tuple[str, ...] = ()
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found: a level, and fixed words to be said instead of an answer, if there are any."""
+
+    level: int = 0
+    say: str = ""
+
+
+async def hear(db: Database, given: Utterance, settings: Settings, hearing: Hearing | None = None) -> Heard:
+    """Judge an utterance, and log what was found. It always answers, also if the store does not.
+
+    Raises:
+        InvalidId: There is no thread id, or no conversation can have it.
+    """
+    how = hearing or Hearing()
+    if given.quick:
+        settings = dataclasses.replace(settings, model=None)
+    stages = how.stages or [stage for stage in settings.stages if getattr(stage, GATE, False)]
+    thread = free_id(given.thread)
+    head, episode = await _standing(db, thread)
+    turn, journal = _turn(db, given, settings, head, episode)
+    try:
+        await run_stages(stages, context_of(turn, settings))
+    except HoldfastError:
+        if turn.safe is None:
+            raise
+    rows = _rows([*journal.logged, *journal.unwritten()], given, episode)
+    await _kept(db, rows, settings)
+    await _noted(db, thread, turn.draft.state, head, how.keeps)
+    values = turn.draft.values()
+    said = next((values[name] for name in REPLIES if values.get(name)), "")
+    return Heard(level=max([crisis_of(row).level for row in rows], default=0), say=turn.safe or said)
+
+
+async def heard_before(db: Database, thread: str, id: str) -> Assessment | None:
+    """What was found in an utterance when it was judged, if anything was."""
+    try:
+        found = crisis_of(await db.records.get(CRISIS, f"{key_id(thread, id)}.{FIRST}"))
+    except (RecordNotFound, StoreFailed):
+        return None
+    names = Assessment.__struct_fields__
+    return Assessment(**{name: getattr(found, name) for name in names})
+
+
+async def _standing(db: Database, thread: str) -> tuple[Head | None, Episode | None]:
+    """Where a thread stands; nowhere if it has not begun, or the store does not answer."""
+    try:
+        return await db.thread(thread).head(), await active_episode(db, thread)
+    except (NotThere, StoreFailed):
+        return None, None
+
+
+def _turn(
+    db: Database, given: Utterance, settings: Settings, head: Head | None, episode: Episode | None
+) -> tuple[Turn, Nowhere]:
+    """A turn that keeps nothing, on the thread as it is and with the words at its end."""
+    id, now = key_id(given.thread, given.id), settings.clock()
+    run = Run(id=id, thread=given.thread, user=given.user, started=now)
+    journal = Nowhere(run, {}, clock=settings.clock, days=settings.crisis_days)
+    journal.episode = episode
+    said = item_of(Message(role="user", content=given.said, run=run.id))
+    before = head.counters.logs.get(HISTORY, LogSize()) if head is not None else LogSize()
+    state = {name: value for name, value in (head.state if head else {}).items() if not name.startswith("$")}
+
+    async def read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
+        wanted = None if count is None else max(count - 1, 1)
+        found = [] if head is None else (await db.thread(given.thread).items(last=wanted, log=log)).items
+        return [*found, said] if log == HISTORY else found
+
+    sizes = {HISTORY: LogSize(before.length + 1, before.end + 1)}
+    inputs = checked_inputs(settings.schema, given.said)
+    return Turn(
+        Draft(settings.schema, state, sizes, inputs, read), journal, settings.patience, nobody
+    ), journal
+
+
+def _rows(found: Sequence[Record], given: Utterance, episode: Episode | None) -> list[Record]:
+    """The rows of the log, with whose they are, which episode they are of, and whether they came late."""
+    crises = [crisis_of(row) for row in found]
+    of = None if episode is None else episode.id
+    return [row_of(msgspec.structs.replace(each, late=given.late, episode=of), given.user) for each in crises]
+
+
+async def _kept(db: Database, rows: Sequence[Record], settings: Settings) -> None:
+    """Write rows; those that the store does not take are held until it does."""
+    try:
+        if rows:
+            await db.commit([Put(record=row) for row in rows])
+    except StoreFailed:
+        settings.held_crises.hold(db, rows)
+
+
+async def _noted(
+    db: Database, thread: str, state: Mapping[str, JSON], head: Head | None, keeps: Sequence[str]
+) -> None:
+    """Keep what the gates remember of an episode, if it is other than before."""
+    changed = {name: plain(state[name]) for name in keeps if name in state}
+    before = {} if head is None else head.state
+    patches = [making.merge([name], value) for name, value in changed.items() if before.get(name) != value]
+    if head is None or not patches:
+        return
+    try:
+        await db.thread(thread).append(patches=patches, reason=REASON)
+    except (NotThere, StoreFailed):
+        return  # the row of the log says what matters

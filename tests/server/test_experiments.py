@@ -1,0 +1,161 @@
+"""Steps of runs, data sets and experiments over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
+from holdfast.server.identity.values import Authenticate, Identity
+from holdfast.workbench.datasets import Choice, add_examples, make_dataset
+from holdfast.workbench.examples import Example, Said
+from holdfast.workbench.experiments import Plan
+from holdfast.workbench.scoring import exact
+from holdfast.workbench.trying import run_experiment
+from tests.server.conftest import Users, served
+
+NOW = 1_750_000_000_000
+
+
+def as_said(tenant: str) -> Authenticate:
+    """Lets everybody in as the user and with the roles that they say."""
+
+    async def authenticate(headers: Mapping[str, str]) -> Identity:
+        return Identity(
+            tenant=tenant,
+            user=headers["x-holdfast-user"],
+            workspace="default",
+            roles=frozenset({headers["x-roles"]}),
+            scopes=frozenset({"read"}),
+        )
+
+    return authenticate
+
+
+async def tried(db: hf.Database, count: int = 3) -> None:
+    """A data set, and two experiments on it: one that repeats what it hears, and one that knows."""
+    given = [
+        Example(id=f"e{number}", messages=(Said(role="user", content=str(number)),), expected=str(number * 2))
+        for number in range(count)
+    ]
+    await add_examples(db, "sums", given, now=NOW)
+    plan = Plan(dataset="sums", subject="an echo", scorer="exact")
+    await run_experiment(db, "first", plan, lambda example: example.question, exact)
+    better = Plan(dataset="sums", subject="a calculator", scorer="exact")
+    await run_experiment(db, "second", better, lambda example: example.expected, exact)
+
+
+@pytest.mark.promise("F-12")
+async def test_a_run_tells_its_steps(alice: AsyncClient) -> None:
+    done = await alice.run_turn("t", "Hi")
+    told = await alice.steps(done.run)
+
+    assert (told.run, told.thread) == (done.run, "t")
+    assert [step.kind for step in told.steps] == ["model", "output"]
+    assert all(step.ended >= step.started for step in told.steps)
+    assert [step.cost for step in told.steps] == [None, None]
+
+
+async def test_the_steps_of_a_run_are_not_there_for_others(users: Users, alice: AsyncClient) -> None:
+    done = await alice.run_turn("t", "Hi")
+
+    with pytest.raises(RecordNotFound):
+        await users("bob").steps(done.run)
+
+
+async def test_the_steps_of_a_deleted_thread_are_gone_with_it(alice: AsyncClient) -> None:
+    done = await alice.run_turn("t", "Hi")
+    await alice.delete_thread("t")
+
+    with pytest.raises((ThreadNotFound, RecordNotFound)):
+        await alice.steps(done.run)
+
+
+@pytest.mark.promise("F-12")
+async def test_data_sets_and_their_examples_come_page_by_page(alice: AsyncClient, db: hf.Database) -> None:
+    await tried(db)
+    [found] = (await alice.datasets()).datasets
+    first = await alice.examples("sums", limit=2)
+    rest = await alice.examples("sums", limit=2, cursor=first.next)
+
+    assert (found.name, found.added) == ("sums", 3)
+    assert [each.expected for each in (*first.examples, *rest.examples)] == ["0", "2", "4"]
+    assert rest.next is None
+
+
+@pytest.mark.promise("F-12")
+async def test_an_experiment_is_listed_shown_and_compared(alice: AsyncClient, db: hf.Database) -> None:
+    await tried(db)
+    listed = await alice.experiments(limit=1)
+    shown = await alice.experiment("second")
+    results = await alice.results("first", limit=2)
+    compared = await alice.compare("first", "second")
+
+    assert (len(listed.experiments), listed.next is not None) == (1, True)
+    assert (shown.status, shown.summary.mean, shown.plan.subject) == ("done", 1.0, "a calculator")
+    assert [(each.output, each.score) for each in results.results] == [("0", 1.0), ("1", 0.0)]
+    assert (compared.better, compared.worse, compared.same) == (2, 0, 1)
+    assert [each.example for each in compared.examples] == ["e1", "e2"]
+
+
+async def test_a_comparison_comes_page_by_page(alice: AsyncClient, db: hf.Database) -> None:
+    await tried(db, 5)
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = await alice.compare("first", "second", everything=True, limit=2, cursor=cursor)
+        found += [each.example for each in page.examples]
+        cursor = page.next
+        if cursor is None:
+            break
+
+    assert found == ["e0", "e1", "e2", "e3", "e4"]
+
+
+async def test_experiments_on_two_data_sets_are_refused(alice: AsyncClient, db: hf.Database) -> None:
+    await tried(db)
+    other = Example(id="x", messages=(Said(role="user", content="x"),))
+    await add_examples(db, "others", [other], now=NOW)
+    plan = Plan(dataset="others", subject="an echo", scorer="exact")
+    await run_experiment(db, "third", plan, lambda example: example.question, exact)
+
+    with pytest.raises(InvalidArgument):
+        await alice.compare("first", "third")
+
+
+async def test_a_member_sees_what_was_made_of_their_own_and_an_admin_all_of_it(db: hf.Database) -> None:
+    for who in ("alice", "bob"):
+        thread = await db.create(f"{who}-1", owner=who)
+        await thread.append(items=[hf.user(f"I am {who}"), hf.assistant("Hello.")])
+    await make_dataset(db, "all", Choice(threads=("alice-1", "bob-1")), now=NOW)
+    mine = db.scope(tenant=db.tenant, user="alice")
+    await make_dataset(mine, "mine", Choice(threads=("alice-1",)), now=NOW + 1)
+    async with served(db, authenticate=as_said(db.tenant)) as users:
+        alice, ada = (
+            AsyncClient("http://server", http=users.http, headers={"X-Holdfast-User": who, "X-Roles": roles})
+            for who, roles in (("alice", "member"), ("ada", "admin"))
+        )
+        seen = {
+            who: [each.name for each in (await client.datasets()).datasets]
+            for who, client in (("alice", alice), ("ada", ada))
+        }
+        with pytest.raises(RecordNotFound):
+            await alice.examples("all")
+        everybody = [each.owner for each in (await ada.examples("all")).examples]
+        noted = [entry.action for entry in (await ada.operator.audit()).entries]
+
+    assert seen == {"alice": ["mine"], "ada": ["mine", "all"]}
+    assert (everybody, noted) == (["alice", "bob"], ["read data set"])
+
+
+@pytest.mark.parametrize("name", ["nothing", "a/b"])
+async def test_what_is_not_there_is_not_found(alice: AsyncClient, name: str) -> None:
+    with pytest.raises(RecordNotFound):
+        await alice.experiment(name)
+    with pytest.raises(RecordNotFound):
+        await alice.results(name)
+    with pytest.raises(RecordNotFound):
+        await alice.examples(name)

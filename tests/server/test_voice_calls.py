@@ -1,0 +1,364 @@
+"""Calls with the companion: a secret of the provider, judged speech, tools that are called once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.client.bodies import NewToolCall, NewUtterance, NewVoiceTurn
+from holdfast.client.operations import CrisisView
+from holdfast.companion.crisis.judging import Judgement
+from holdfast.core.errors import DeadlineExceeded, InvalidArgument, ModelFailed, StoreFailed
+from holdfast.core.values import RecordQuery
+from holdfast.runtime.hearing import Utterance
+from holdfast.runtime.memory import Candidate
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.runtime.tools import Effect, ToolContext, tool
+from holdfast.runtime.voice_tools import IN_DOUBT, NEEDS_A_PERSON, VOICE_CALL, Called, call_tool
+from holdfast.server.app import create_app
+from holdfast.server.realtime import OpenAIRealtime
+from holdfast.server.settings import ServerSettings
+from holdfast.testing import ScriptedModel
+from holdfast.threads.database import Database
+from tests.server.conftest import Users, over_http
+from tests.support.realtime_server import RealtimeServer, realtime_server
+
+pytestmark = pytest.mark.promise("R-21")
+DANGER = "I want to kill myself tonight"
+KEY = "sk-secret"
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[RealtimeServer]:
+    """A stand-in for the provider of realtime models."""
+    async with realtime_server() as made:
+        yield made
+
+
+@pytest.fixture
+async def users(db: hf.Database, provider: RealtimeServer) -> AsyncIterator[Users]:
+    """The users of a server that makes calls."""
+    realtime = OpenAIRealtime("gpt-realtime", KEY, url=provider.url, seconds=0.3)
+    app = create_app(ServerSettings(sweep_seconds=3600), db=db, realtime=realtime)
+    async with over_http(app, db) as found:
+        yield found
+
+
+@pytest.fixture
+async def alice(users: Users) -> AsyncClient:
+    """One of them."""
+    return users("alice")
+
+
+async def logged(users: Users) -> list[CrisisView]:
+    """The crisis log, as an operator reads it."""
+    return (await users("ada").operator.crises(owner="alice")).rows
+
+
+async def know(db: hf.Database, what: str) -> Memory:
+    """Alice's memory, with something in it."""
+    memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
+    known = Candidate(predicate="LIKES", object=what, quote=f"I like {what}", plain=True, confidence=0.9)
+    await memory.learn([known])
+    return memory
+
+
+# A secret.
+
+
+async def test_a_call_begins_with_a_secret_that_is_not_the_key(
+    users: Users, alice: AsyncClient, provider: RealtimeServer
+) -> None:
+    begun = await alice.begin_call("call")
+    [(path, headers, asked)] = provider.asked
+    answer = await users.http.post("/api/v1/sessions/call/voice/session", json={}, headers=users.headers())
+
+    assert (begun.secret, begun.expires_at) == ("ek_1", 1_900_000_000)
+    assert begun.url == f"{provider.url}/realtime/calls"
+    assert (path, headers["authorization"]) == ("/v1/realtime/client_secrets", f"bearer {KEY}")
+    assert asked["session"]["model"] == "gpt-realtime"
+    assert KEY not in answer.text
+
+
+async def test_nothing_is_answered_before_the_client_asks_unless_it_wants_otherwise(
+    alice: AsyncClient, provider: RealtimeServer
+) -> None:
+    gated = await alice.begin_call("call")
+    open_ = await alice.begin_call("call", gated=False)
+    heard = [asked["session"]["audio"]["input"] for _, _, asked in provider.asked]
+
+    assert (gated.gated, open_.gated) == (True, False)
+    assert [each["turn_detection"]["create_response"] for each in heard] == [False, True]
+    assert all(each["transcription"]["model"] for each in heard)
+
+
+@pytest.mark.promise("R-18")
+async def test_the_model_is_told_what_is_known_and_has_the_tools(
+    db: hf.Database, alice: AsyncClient, provider: RealtimeServer
+) -> None:
+    await know(db, "long walks")
+    await alice.begin_call("call")
+    [(_, _, asked)] = provider.asked
+
+    assert "long walks" in asked["session"]["instructions"]
+    assert [each["name"] for each in asked["session"]["tools"]] == ["exercise", "recall", "remember"]
+
+
+@pytest.mark.promise("R-14")
+async def test_incognito_nothing_is_told_of_the_person(
+    db: hf.Database, alice: AsyncClient, provider: RealtimeServer
+) -> None:
+    await know(db, "long walks")
+    await alice.begin_call("call", mode="incognito")
+    [(_, _, asked)] = provider.asked
+
+    assert "long walks" not in asked["session"]["instructions"]
+    assert [each["name"] for each in asked["session"]["tools"]] == ["exercise"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (401, "does not take the key"),
+        (429, "asks to wait"),
+        (500, "answered 500"),
+        ("cut", "cannot be reached"),
+        ("nonsense", "no secret"),
+    ],
+)
+async def test_a_provider_that_fails_is_told_in_a_sentence_without_its_words(
+    alice: AsyncClient, provider: RealtimeServer, fault: int | str, says: str
+) -> None:
+    provider.faults = [fault]
+    with pytest.raises(ModelFailed) as caught:
+        await alice.begin_call("call")
+
+    assert says in caught.value.problem
+    assert KEY not in str(caught.value)
+    assert caught.value.retry_after_ms == (7000 if fault == 429 else None)
+
+
+async def test_a_slow_provider_is_not_waited_for(alice: AsyncClient, provider: RealtimeServer) -> None:
+    provider.faults = ["slow"]
+
+    with pytest.raises(DeadlineExceeded):
+        await alice.begin_call("call")
+
+
+async def test_a_server_without_a_realtime_model_says_so(db: hf.Database) -> None:
+    app = create_app(db=db)
+    async with over_http(app, db) as users:
+        agent = await users("alice").agent()
+        with pytest.raises(InvalidArgument, match="VOICE_MODEL"):
+            await users("alice").begin_call("call")
+
+    assert not agent.voice
+
+
+# What is said.
+
+
+@pytest.mark.promise("R-22", "A-08")
+async def test_danger_is_answered_in_fixed_words_and_logged_at_once(users: Users, alice: AsyncClient) -> None:
+    found = await alice.hear("call", NewUtterance(id="u1", said=DANGER))
+    rows = await logged(users)
+
+    assert (found.level, found.release) == (3, False)
+    assert "988" in found.say
+    assert [(row.thread, row.level, row.late) for row in rows] == [("call", 3, False)]
+
+
+async def test_what_is_harmless_may_be_answered(users: Users, alice: AsyncClient) -> None:
+    found = await alice.hear("call", NewUtterance(id="u1", said="I had a long day at work"))
+
+    assert (found.level, found.release, found.say) == (0, True, "")
+    assert await logged(users) == []
+
+
+async def test_a_recorded_turn_adds_no_second_row(users: Users, alice: AsyncClient) -> None:
+    found = await alice.hear("call", NewUtterance(id="u1", said=DANGER))
+    await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied=found.say, heard=True), key="u1")
+    rows = await logged(users)
+
+    assert [(row.level, row.late) for row in rows] == [(3, False)]
+    assert rows[0].episode is not None
+
+
+async def test_an_answer_that_was_under_way_is_logged_as_late(users: Users, alice: AsyncClient) -> None:
+    await alice.hear("call", NewUtterance(id="u1", said=DANGER, late=True))
+
+    assert [row.late for row in await logged(users)] == [True]
+
+
+@pytest.mark.parametrize("claims", [False, True])
+async def test_what_nobody_judged_is_judged_when_it_is_recorded_and_logged_as_late(
+    users: Users, alice: AsyncClient, claims: object
+) -> None:
+    await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="Oh.", heard=bool(claims)))
+
+    assert [(row.level, row.late) for row in await logged(users)] == [(3, True)]
+
+
+async def test_slow_risk_is_seen_in_what_was_said_before(alice: AsyncClient) -> None:
+    alone = await alice.hear("other", NewUtterance(id="u0", said="How many of them would it take?"))
+    said = ("I have been saving up my sleeping pills", "I do not want to be here any more")
+    for number, words in enumerate(said):
+        await alice.record_voice_turn("call", NewVoiceTurn(said=words, replied="Mm."), key=f"u{number}")
+    found = await alice.hear("call", NewUtterance(id="u3", said="How many of them would it take?"))
+
+    assert found.level > alone.level
+
+
+async def test_a_later_text_turn_asks_about_what_was_said_in_the_call(alice: AsyncClient) -> None:
+    await alice.hear("call", NewUtterance(id="u1", said=DANGER))
+    await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…", heard=True), key="u1")
+    turn = await alice.run_turn("call", "What is the weather like?")
+
+    assert turn.output["response_style"] == "safety_check"
+
+
+async def test_somebody_who_is_safe_again_is_asked_once_in_the_call(alice: AsyncClient) -> None:
+    await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…"), key="u1")
+    asked = await alice.hear("call", NewUtterance(id="u2", said="The weather is nice"))
+    safe = await alice.hear("call", NewUtterance(id="u3", said="I am safe now, I will not do anything"))
+    after = await alice.hear("call", NewUtterance(id="u4", said="The weather is nice"))
+
+    assert (asked.level, asked.release) == (0, False)
+    assert (safe.release, after.release) == (True, True)
+
+
+async def test_a_model_raises_what_the_rules_did_not_see(db: hf.Database) -> None:
+    model = ScriptedModel(Judgement(level=2, confidence=0.9))
+    app = create_app(db=db, model=model)
+    async with over_http(app, db) as users:
+        found = await users("alice").hear("call", NewUtterance(id="u1", said="The river looks calm tonight"))
+
+    assert (found.level, found.release) == (2, False)
+
+
+@pytest.mark.promise("R-14")
+async def test_incognito_danger_is_answered_and_nothing_is_on_record(
+    users: Users, alice: AsyncClient
+) -> None:
+    found = await alice.hear("call", NewUtterance(id="u1", said=DANGER, mode="incognito"))
+
+    assert not found.release
+    assert await logged(users) == []
+    assert (await alice.threads()).threads == []
+
+
+async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(self: Database, *given: object, **named: object) -> None:
+        raise StoreFailed(store="s", problem="it is down")
+
+    async with hf.open("memory://") as db:
+        app = create_app(db=db)
+        async with over_http(app, db), app.state.serving.runtimes.of(db.tenant) as runtime:
+            hearing = app.state.serving.agent.speech.hearing
+            with monkeypatch.context() as broken:
+                broken.setattr(Database, "commit", fails)
+                found = await runtime.hear(Utterance(thread="t", id="u", said=DANGER), hearing=hearing)
+            held = len(runtime._settings.held_crises)
+
+    assert "988" in found.say
+    assert held == 1
+
+
+# Tools.
+
+
+async def test_a_tool_gives_what_is_remembered(db: hf.Database, alice: AsyncClient) -> None:
+    await know(db, "long walks")
+    given = await alice.call_tool("call", NewToolCall(id="c1", name="recall", arguments={"about": "walks"}))
+
+    assert "long walks" in str(given.output)
+
+
+async def test_what_is_to_be_remembered_is_kept_once(db: hf.Database, alice: AsyncClient) -> None:
+    asked = NewToolCall(id="c1", name="remember", arguments={"what": "My sister is called Ann."})
+    first = await alice.call_tool("call", asked)
+    again = await alice.call_tool("call", asked)
+    memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
+
+    assert first.output == again.output
+    assert [(fact.object, fact.times) for fact in (await memory.page()).facts] == [("Ann", 1)]
+
+
+async def test_an_exercise_comes_with_its_steps(alice: AsyncClient) -> None:
+    given = await alice.call_tool(
+        "call", NewToolCall(id="c1", name="exercise", arguments={"name": "box breathing"})
+    )
+    known = await alice.call_tool("call", NewToolCall(id="c2", name="exercise"))
+
+    assert given.output["name"] == "Box breathing"
+    assert len(known.output["exercises"]) >= 10
+
+
+async def test_a_tool_that_is_not_there_is_told_and_nothing_breaks(alice: AsyncClient) -> None:
+    unknown = await alice.call_tool("call", NewToolCall(id="c1", name="launch"))
+    wrong = await alice.call_tool("call", NewToolCall(id="c2", name="recall", arguments={"what": 1}))
+
+    assert "There is no tool 'launch'" in unknown.output["error"]
+    assert "do not fit" in wrong.output["error"]
+
+
+@pytest.mark.promise("B-04")
+@pytest.mark.parametrize(("effect", "times"), [(Effect.NONE, 2), (Effect.IDEMPOTENT, 2), (Effect.UNKNOWN, 1)])
+async def test_a_call_that_may_have_had_its_effect_is_made_again_only_where_that_is_allowed(
+    db: hf.Database, effect: Effect, times: int
+) -> None:
+    made: list[str] = []
+    crashed = asyncio.Event()
+
+    @tool(effect=effect)
+    async def pay(call: ToolContext) -> str:
+        """Pay."""
+        made.append(call.key)
+        crashed.set()
+        if len(made) == 1:
+            await asyncio.Event().wait()
+        return "paid"
+
+    async with hf.Runtime(db) as runtime:
+        asked = Called(thread="call", id="c1", name="pay")
+        first = asyncio.create_task(call_tool(db, [pay], runtime.schema, asked))
+        await crashed.wait()
+        first.cancel()  # as a process that ends in the middle of it
+        await asyncio.gather(first, return_exceptions=True)
+        given = await call_tool(db, [pay], runtime.schema, asked)
+
+    assert (len(made), len(set(made))) == (times, 1)
+    assert given == ("paid" if times == 2 else {"error": IN_DOUBT})
+
+
+async def test_a_call_that_needs_a_person_is_not_made(db: hf.Database) -> None:
+    made: list[int] = []
+
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        made.append(1)
+        return "paid"
+
+    async with hf.Runtime(db) as runtime:
+        given = await call_tool(db, [pay], runtime.schema, Called(thread="call", id="c1", name="pay"))
+        rows = await db.records.find(RecordQuery(kind=VOICE_CALL))
+
+    assert given == {"error": NEEDS_A_PERSON}
+    assert (made, list(rows)) == ([], [])
+
+
+async def test_what_a_tool_failed_with_is_its_answer(db: hf.Database) -> None:
+    @tool(effect=Effect.NONE)
+    async def look() -> str:
+        """Look."""
+        raise ValueError("too dark")
+
+    async with hf.Runtime(db) as runtime:
+        given = await call_tool(db, [look], runtime.schema, Called(thread="call", id="c1", name="look"))
+
+    assert given == {"error": "ValueError: too dark"}

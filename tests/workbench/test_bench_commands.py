@@ -1,0 +1,149 @@
+"""Core memory, documents and artifacts at the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli.app import run
+from holdfast.cli.render_bench import new_name, size
+
+MARKDOWN = "# Sea\n\nTwice a day the \x1b[31mwater comes.\n\n## Waves\n\nHigh.\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A database with one thread, and a document beside it."""
+    file = tmp_path / "agent.db"
+    asyncio.run(_fill(f"sqlite:///{file}"))
+    (tmp_path / "sea.md").write_text(MARKDOWN)
+    return file
+
+
+async def _fill(url: str) -> None:
+    async with hf.open(url) as db:
+        await db.create("t", owner="alice")
+
+
+class Told:
+    """Runs commands on the database, and keeps what they say."""
+
+    def __init__(self, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._file = file
+        self._capsys = capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        code = run([*words, "--db", str(self._file)])
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+    def json(self, *words: str) -> Any:
+        """What a command that succeeds answers in JSON."""
+        code, out, err = self(*words, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+
+@pytest.fixture
+def told(file: Path, capsys: pytest.CaptureFixture[str]) -> Told:
+    return Told(file, capsys)
+
+
+def test_documents_are_added_listed_read_and_found(told: Told, file: Path) -> None:
+    code, out, _ = told("documents", "add", "t", str(file.parent / "sea.md"))
+    assert (code, "text/markdown" in out, "2 sections" in " ".join(out.split())) == (0, True, True)
+    shelf = told.json("documents", "list", "t")
+    path = shelf["documents"][0]["path"]
+    assert (shelf["active"], shelf["conditions"]) == (path, {path: "ok"})
+    _, out, _ = told("documents", "read", "t", "--length", "5")
+    assert out.splitlines()[0] == "# Sea"
+    assert "--start 5" in out
+    _, out, _ = told("documents", "find", "t", "waters", "day")
+
+    assert "\x1b[31m" not in out
+    assert "--start 7" in out
+
+
+def test_a_changed_file_is_said_and_the_exit_code_too(told: Told, file: Path) -> None:
+    told("documents", "add", "t", str(file.parent / "sea.md"))
+    path = told.json("documents", "list", "t")["documents"][0]["path"]
+    [kept] = (file.parent / "agent.db.volume").rglob("sea.md")
+    kept.write_text("other")
+    code, out, _ = told("documents", "list", "t")
+    assert (code, "changed since" in out) == (1, True)
+    code, _, err = told("documents", "read", "t")
+    assert (code, "volume_file_changed" in err) == (1, True)
+    told("documents", "load", "t", path)
+
+    assert told.json("documents", "read", "t")["text"] == "other"
+
+
+def test_a_document_is_switched_to_and_unloaded(told: Told, file: Path) -> None:
+    (file.parent / "b.txt").write_text("b")
+    told("documents", "add", "t", str(file.parent / "sea.md"), str(file.parent / "b.txt"))
+    shelf = told.json("documents", "list", "t")
+    other = next(each["path"] for each in shelf["documents"] if each["path"] != shelf["active"])
+    told("documents", "switch", "t", other)
+    assert told.json("documents", "list", "t")["active"] == other
+    told("documents", "unload", "t", other)
+
+    assert [each["name"] for each in told.json("documents", "list", "t")["documents"]] == ["b.txt"]
+
+
+def test_artifacts_are_kept_listed_written_and_deleted(
+    told: Told, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    kept = told.json("artifacts", "add", "t", "sea.md")
+    assert told.json("artifacts", "list", "t")["artifacts"] == [kept]
+    assert told.json("artifacts", "get", "t", kept["id"])["file"] == "sea-2.md"
+    assert (file.parent / "sea-2.md").read_text() == MARKDOWN
+    assert told("artifacts", "delete", "t", kept["id"])[0] == 1
+    assert told("artifacts", "delete", "t", kept["id"], "--yes")[0] == 0
+
+    assert told.json("artifacts", "list", "t")["artifacts"] == []
+
+
+def test_a_damaged_artifact_is_not_written(told: Told, file: Path) -> None:
+    kept = told.json("artifacts", "add", "t", str(file.parent / "sea.md"))
+    [on_volume] = (file.parent / "agent.db.volume").rglob("sea.md")
+    on_volume.write_text("other")
+    code, _, err = told("artifacts", "get", "t", kept["id"], "-o", str(file.parent / "out.md"))
+
+    assert (code, "artifact_damaged" in err) == (1, True)
+    assert not (file.parent / "out.md").exists()
+
+
+def test_core_memory_is_shown_and_changed(told: Told) -> None:
+    told("core-memory", "put", "t", "human", "Ada, 36")
+    told("core-memory", "append", "t", "human", "She reads.")
+    told("core-memory", "replace", "t", "human", ", 36", "")
+    code, out, _ = told("core-memory", "show", "t")
+
+    assert code == 0
+    assert out.splitlines()[:3] == ["human  14 of 2,000 characters", "  Ada", "  She reads."]
+    assert told.json("core-memory", "show", "t")["blocks"]["human"] == "Ada\nShe reads."
+    assert told.json("core-memory", "show", "t", "--at", "1")["blocks"]["human"] == "Ada, 36"
+
+
+def test_what_does_not_fit_is_an_error_with_its_code(told: Told) -> None:
+    assert "block_full" in told("core-memory", "put", "t", "human", "x" * 2001)[2]
+    assert "block_not_found" in told("core-memory", "put", "t", "humans", "x")[2]
+    assert "thread_not_found" in told("documents", "list", "nobody")[2]
+    assert "There is no volume" in told("documents", "list", "t", "--volume", "/nowhere")[2]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 bytes"), (999, "999 bytes"), (1200, "1.2 kB"), (25_000_000, "25 MB")]
+)
+def test_a_size_is_said_in_a_few_letters(number: int, said: str) -> None:
+    assert size(number) == said
+
+
+def test_a_new_file_takes_no_name_that_is_there() -> None:
+    assert new_name("a.b.png", taken=lambda name: name in ("a.b.png", "a.b-2.png")) == "a.b-3.png"

@@ -1,0 +1,91 @@
+"""Sessions whose interpreters are at a provider: another program takes them up with their variables."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from daytona import DaytonaConfig
+
+import holdfast as hf
+from holdfast.workbench.interpreter.daytona import RemoteInterpreters
+from holdfast.workbench.interpreter.port import Printed
+from holdfast.workbench.sandboxes import snapshots
+from holdfast.workbench.sessions import Workbench
+from holdfast.workbench.volume import Volume
+from tests.workbench.benches import told
+from tests.workbench.interpreter.daytona_server import KEY, StandIn
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[StandIn]:
+    standing = StandIn()
+    await standing.start()
+    yield standing
+    await standing.stop()
+
+
+@pytest.fixture
+async def db() -> AsyncIterator[hf.Database]:
+    async with hf.open("memory://") as database:
+        yield database
+
+
+def bench_at(db: hf.Database, provider: StandIn, tmp_path: Path, name: str = "work") -> Workbench:
+    config = DaytonaConfig(api_key=KEY, api_url=provider.url, target="here")
+    return Workbench(
+        db,
+        Volume(tmp_path / "volume", db.tenant, "alice"),
+        RemoteInterpreters(config, grace=1.0),
+        user="alice",
+        volume_name=name,
+        provider="daytona",
+        is_remote=True,
+        scratch=tmp_path / "scratch",
+    )
+
+
+async def printed(bench: Workbench, code: str) -> str:
+    outputs = [output async for output in bench.interpreter.run(code)]
+    return "".join(output.text for output in outputs if isinstance(output, Printed))
+
+
+@pytest.mark.promise("F-06", "F-07")
+async def test_another_program_takes_up_the_interpreter_with_its_variables(
+    db: hf.Database, provider: StandIn, tmp_path: Path
+) -> None:
+    first = bench_at(db, provider, tmp_path)
+    opened = await first.open("s")
+    await printed(first, "x = 41")
+    await first._around.interpreters.close()
+
+    async with bench_at(db, provider, tmp_path) as second:
+        again = await second.open("s")
+        said = await printed(second, "print(x + 1)")
+
+    assert [each[0].value for each in told([*opened.changes, *again.changes])] == [
+        "reset",
+        "created",
+        "resumed",
+    ]
+    assert said == "42\n"
+    assert {each.provider for each in await snapshots(db)} == {"daytona"}
+    assert [remote.state for remote in provider.sandboxes.values()] == ["destroyed"]
+
+
+@pytest.mark.promise("F-07")
+async def test_a_sandbox_that_the_provider_has_let_go_is_replaced(
+    db: hf.Database, provider: StandIn, tmp_path: Path
+) -> None:
+    first = bench_at(db, provider, tmp_path)
+    await first.open("s")
+    await first.interpreter.close()
+    await first._around.interpreters.close()
+
+    async with bench_at(db, provider, tmp_path) as second:
+        again = await second.open("s")
+
+    assert [(change.transition.value, change.reason and change.reason.value) for change in again.changes] == [
+        ("recreated", "failed_resume")
+    ]
