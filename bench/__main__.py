@@ -31,6 +31,7 @@ CLAIMS = (
     "turns",
     "turn_growth",
     "turns_many",
+    "companion",
     "adk",
     "openai_agents",
     "memory",

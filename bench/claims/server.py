@@ -36,6 +36,11 @@ EVERYBODY = "*"
 
 NO_ERROR = Bound(what="Server: 500 clients with turns for 60 s, errors", sign="≤", target=0, unit="")
 NO_LOSS = Bound(what="Server: 500 clients with turns for 60 s, turns lost", sign="≤", target=0, unit="")
+FAIR = Bound(
+    what="Server: 500 clients with turns for 60 s, p99 of a turn against all of them served in turn",
+    sign="≤",
+    target=2,
+)
 POLITE = Bound(
     what="Server: 10,000 streams held open and 500 more asked for, not opened or not refused with 503",
     sign="≤",
@@ -59,6 +64,7 @@ async def measure(ground: Ground) -> Section:
         verdicts=[
             Verdict(bound=NO_ERROR, measured=load.errors),
             Verdict(bound=NO_LOSS, measured=load.lost),
+            Verdict(bound=FAIR, measured=timing.p99 / 1e6 * timing.per_second / load.clients),
             polite,
             even,
         ],
@@ -142,6 +148,7 @@ async def _up(served: Served) -> None:
 class Load:
     """What the clients saw."""
 
+    clients: int
     samples: list[float] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
     errors: int = 0
@@ -151,7 +158,7 @@ class Load:
 async def under_load(ground: Ground, program: str) -> tuple[Timing, Load]:
     """Clients that each send one turn after another, and afterwards count what is there."""
     clients, seconds = ground.count(CLIENTS, 50), SECONDS if not ground.quick else 5.0
-    load = Load()
+    load = Load(clients=clients)
     async with serving(ground, program) as served:
         lines = [Line(served.port, f"user-{number}") for number in range(clients)]
         began = time.perf_counter()

@@ -6,7 +6,6 @@ import struct
 import zlib
 
 from tests.browser.world import Studio
-from tests.workbench.files import pdf
 
 TIDES = """# Tides
 
@@ -20,7 +19,7 @@ The boat to Cacilhas goes every ten minutes until midnight. At low tide it stops
 
 The red bridge is closed to walkers. Take the train across, it has the better view.
 """
-PAGES = ("The boat to Cacilhas", "The red bridge", "The castle on the hill")
+LISBON = "The castle is on the hill.\n\nThe tram goes up from Martim Moniz.\n"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>document.title = "stolen"</script></svg>'
 LIGHT, DARK = b"\xdf\xf0\xf1", b"\x0b\x5c\x69"
 
@@ -48,7 +47,7 @@ async def equip(studio: Studio, user: str, thread: str) -> None:
     async with studio.client(user) as client:
         bench = client.workbench
         await bench.put_block(thread, "human", "Her name is Ada. She walks a lot and likes rivers.")
-        await bench.add_document(thread, "lisbon.pdf", pdf(*PAGES))
+        await bench.add_document(thread, "lisbon.txt", LISBON.encode())
         await bench.add_document(thread, "tides.md", TIDES.encode())
     artifacts = studio.artifacts(user, thread)
     await artifacts.save("ferries.csv", b"hour,boats\n8,6\n9,6\n", run="run-1")

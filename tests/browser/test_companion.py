@@ -1,4 +1,4 @@
-"""The companion in the Studio: a whole session by clicks, danger, incognito, exercises, commands, both themes."""
+"""The companion in the Studio: a whole session by clicks, danger, incognito, exercises, commands."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_a_session_is_held_ended_and_taken_up_on_the_next_thread(guest: Vi
     card = page.get_by_role("group", name="End of the session")
     await card.get_by_role("button", name="Yes").click()
     await expect(card).to_contain_text("The session has ended after 3 turns")
-    await expect(card).to_contain_text("sister is called Ann")
+    await expect(card).to_contain_text("Your sister is called Ann.")
     await card.get_by_role("link", name="Begin another").click()
     await page.get_by_role("button", name="Begin", exact=True).click()
 
@@ -114,7 +114,8 @@ async def test_what_is_at_work_is_said_in_words_and_styles_are_not_shown(guest: 
         """() => {
           window.said = [];
           const status = document.querySelector(".foot [role=status]");
-          new MutationObserver(() => window.said.push(status.textContent)).observe(status, { childList: true });
+          const heard = new MutationObserver(() => window.said.push(status.textContent));
+          heard.observe(status, { childList: true });
         }"""
     )
     answer = await say(page, "My manager shouts at me")
@@ -136,6 +137,8 @@ async def test_somebody_in_danger_gets_the_whole_reply_with_numbers_to_touch(gue
     await expect(answer).to_have_class(re.compile("careful"))
     await expect(answer.get_by_role("link", name="988").first).to_have_attribute("href", "tel:988")
     await expect(answer).to_contain_text("I am a computer program.")
+    await expect(answer.get_by_role("link", name="112")).to_be_in_viewport()
+    assert await page.evaluate("document.documentElement.scrollTop") == 0
     assert [row.level >= 2 for row in rows] == [True]
     await page.reload()
     await expect(page.locator(".message.careful").get_by_role("link", name="988").first).to_be_visible()
@@ -149,8 +152,9 @@ async def test_every_bundled_number_and_address_can_be_touched(guest: Visitor) -
     found = await page.evaluate(
         """async (texts) => {
           const { linked } = await import("/studio/contacts.js");
-          const links = (text) => linked(text).filter((part) => part.href).map((part) => [part.textContent, part.href]);
-          return texts.map((text) => links(`Call ${text} (a line) or ${text}.`));
+          const links = (text) => linked(text).filter((part) => part.href);
+          const told = (part) => [part.textContent, part.href];
+          return texts.map((text) => links(`Call ${text} (a line) or ${text}.`).map(told));
         }""",
         [*said, *sites],
     )

@@ -23,6 +23,8 @@ from tests.support.realtime_server import realtime_server
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("R-21")]
 PAGE = (Path(__file__).parent / "voice_page.js").read_text(encoding="utf-8")
+TRANSCRIBED = "conversation.item.input_audio_transcription.completed"
+CALLED = "response.function_call_arguments.done"
 DANGER = "I want to kill myself tonight"
 
 
@@ -61,7 +63,7 @@ async def tell(page: Page, **event: Any) -> None:
 
 async def heard(page: Page, said: str, id: str = "item-1") -> None:
     """What somebody has finished saying."""
-    await tell(page, type="conversation.item.input_audio_transcription.completed", item_id=id, transcript=said)
+    await tell(page, type=TRANSCRIBED, item_id=id, transcript=said)
 
 
 async def sent(page: Page) -> list[dict[str, Any]]:
@@ -132,7 +134,7 @@ async def test_what_cannot_be_judged_is_not_answered(caller: Visitor) -> None:
 async def test_a_tool_is_called_at_the_server_and_its_output_goes_to_the_model(caller: Visitor) -> None:
     page, thread = await begin(caller)
     await heard(page, "Which exercises do you know?")
-    await tell(page, type="response.function_call_arguments.done", call_id="c1", name="exercise", arguments="{}")
+    await tell(page, type=CALLED, call_id="c1", name="exercise", arguments="{}")
     _, output, again = await sent(page)
     await tell(page, type="response.output_audio_transcript.done", transcript="Some.")
     items = await caller.studio.db.thread(thread).items()

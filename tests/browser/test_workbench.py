@@ -142,7 +142,7 @@ async def test_a_changed_file_is_said_and_loaded_again(visitor: Visitor) -> None
 async def test_a_document_is_made_active_and_another_unloaded(visitor: Visitor) -> None:
     thread = await furnished(visitor)
     page = await opened(visitor, thread)
-    await page.get_by_role("button", name="Make lisbon.pdf active").click()
+    await page.get_by_role("button", name="Make lisbon.txt active").click()
     await expect(page.get_by_role("button", name="Make tides.md active")).to_be_visible()
     await page.get_by_role("button", name="Unload tides.md").click()
     await page.get_by_role("dialog").get_by_role("button", name="Unload").click()
@@ -150,7 +150,7 @@ async def test_a_document_is_made_active_and_another_unloaded(visitor: Visitor) 
     async with visitor.studio.client(visitor.user) as client:
         shelf = await client.workbench.documents(thread)
 
-    assert [each.name for each in shelf.documents] == ["lisbon.pdf"]
+    assert [each.name for each in shelf.documents] == ["lisbon.txt"]
 
 
 # Artifacts.

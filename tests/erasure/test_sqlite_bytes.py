@@ -230,7 +230,7 @@ async def test_killed_in_the_middle_it_goes_on_and_ends(file: Path, store_name: 
 
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()
     assert [r.status for r in receipts] == (["unfinished"] if commits > 1 else [])
-    assert receipt.counts["threads"] == 4
+    assert (receipt.counts["threads"], receipt.status, receipt.waiting) == (4, COMPLETE, ())
     assert every == [receipt]
     assert traces(raw(file), "alice") == []
 

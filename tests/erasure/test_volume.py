@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,10 @@ import holdfast as hf
 from holdfast.core.erasing import read_sought
 from holdfast.core.errors import LegalHold, ThreadNotFound, VersionConflict
 from holdfast.core.manifest_files import Place, file_name
+from holdfast.core.planning import Plan, Setting
 from holdfast.core.receipts import COMPLETE, UNFINISHED, Sought, subject_of
 from holdfast.core.retaining import Rule
+from holdfast.core.rows import Asking
 from holdfast.core.values import Exact, Record, Scope
 from holdfast.threads.files import NOT_NAMED
 from holdfast.workbench.manifests import exported, save
@@ -159,21 +161,23 @@ async def test_a_hold_keeps_the_files_too(kept: hf.Database, root: Path) -> None
 
 @pytest.mark.promise("B-07")
 async def test_a_hold_that_comes_once_the_erasure_has_begun_keeps_the_files(
-    kept: hf.Database, root: Path
+    kept: hf.Database, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = traces(root, "alice")
+    change, holds = kept.store.change, iter(["case 12"])
 
-    class Late(Volumes):
-        """Somebody puts a hold on the person once the files were looked at."""
+    async def holding(scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+        plan = await change(scope, planning)
+        if await kept.retention.receipts() and (reason := next(holds, None)):
+            await kept.retention.hold(owner="alice", reason=reason)
+        return plan
 
-        async def found(self, tenant: str, sought: Sought) -> dict[str, int]:
-            await kept.retention.hold(owner="alice", reason="case 12")
-            return await super().found(tenant, sought)
-
-    kept.files = Late(root)
+    monkeypatch.setattr(kept.store, "change", holding)
     with pytest.raises(LegalHold):
         await kept.erase(owner="alice")
+    (begun,) = await kept.retention.receipts()
 
+    assert (begun.status, begun.counts) == (UNFINISHED, {})
     assert traces(root, "alice") == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from holdfast.runtime.loop import respond
 from holdfast.runtime.models import Reply, Usage
 from holdfast.runtime.schema import Conversation
 from holdfast.runtime.stateless import run_agent
-from holdfast.runtime.steps import Price, Step, prices_from, run_steps
+from holdfast.runtime.steps import Price, Step, prices_at, prices_from, run_steps
 from holdfast.runtime.suspension import PassOn
 from holdfast.runtime.tools import Effect, tool
 from holdfast.testing.clock import Clock
@@ -253,6 +254,20 @@ def test_a_price_table_is_read_from_a_file() -> None:
 def test_what_is_no_price_table_is_refused(document: bytes) -> None:
     with pytest.raises(InvalidArgument, match="no price table"):
         prices_from(document)
+
+
+def test_a_price_table_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="cannot be read: No such file or directory"):
+        prices_at(tmp_path / "none.json")
+    assert prices_at(None) == {}
+
+
+async def test_a_name_that_is_no_text_does_not_keep_the_run_from_ending(local: Database) -> None:
+    model = ScriptedModel("Hello.", name="m\ud800")
+    async with Runtime(local, model=model) as runtime:
+        done = await runtime.run_turn("a", "Hi")
+
+    assert (await run_steps(local, "a", done.run))[0].name == "m?"
 
 
 def test_steps_take_little_room() -> None:

@@ -215,7 +215,9 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("POST", "/sessions/{id:str}/voice"): Attack(
         ask=post(SPOKEN, {"said": "What did I say?"}), others={"eve": {200}, "bob": {404}}
     ),
-    ("POST", "/sessions/{id:str}/voice/session"): Attack(ask=post(f"{SPOKEN}/session", OWNER), others=REFUSED),
+    ("POST", "/sessions/{id:str}/voice/session"): Attack(
+        ask=post(f"{SPOKEN}/session", OWNER), others=REFUSED
+    ),
     ("POST", "/sessions/{id:str}/voice/heard"): Attack(
         ask=post(f"{SPOKEN}/heard", {"id": "u1", "said": "What did I say?", **OWNER}), others=REFUSED
     ),

@@ -213,7 +213,8 @@ async def test_a_key_without_the_scope_is_no_administrators(
 # Whoever has an archive may keep a copy of it in a tenant that is all theirs, so an import is no attack.
 @pytest.mark.parametrize("route", [route for route in ROUTES if route[1] != "/sessions/import"], ids=" ".join)
 async def test_a_key_of_a_whole_tenant_reaches_no_other(server: World, route: tuple[str, str]) -> None:
-    victim = await server.victim_of("keys of another tenant")  # whatever they make is in their own
+    cases = "keys of another tenant that read" if reads(route) else "keys of another tenant that write"
+    victim = await server.victim_of(cases)
     before = await server.belongings(victim)
     answer = await server.as_("globex", ATTACKS[route].ask(victim))
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 
 import pytest
 
 import holdfast as hf
 from holdfast.client import AsyncClient
 from holdfast.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
+from holdfast.server.app import create_app
 from holdfast.server.identity.values import Authenticate, Identity
+from holdfast.server.settings import ServerSettings
 from holdfast.workbench.datasets import Choice, add_examples, make_dataset
 from holdfast.workbench.examples import Example, Said
 from holdfast.workbench.experiments import Plan
 from holdfast.workbench.scoring import exact
 from holdfast.workbench.trying import run_experiment
-from tests.server.conftest import Users, served
+from tests.server.conftest import Users, over_http, served
 
 NOW = 1_750_000_000_000
 
@@ -33,6 +36,20 @@ def as_said(tenant: str) -> Authenticate:
         )
 
     return authenticate
+
+
+@pytest.fixture
+async def local() -> AsyncIterator[hf.Database]:
+    """A database in memory, for what does not depend on the store."""
+    async with hf.open("memory://") as database:
+        yield database
+
+
+@pytest.fixture
+async def ada(local: hf.Database) -> AsyncIterator[AsyncClient]:
+    """A user of a server on it."""
+    async with served(local) as found:
+        yield found("ada")
 
 
 async def tried(db: hf.Database, count: int = 3) -> None:
@@ -66,12 +83,12 @@ async def test_the_steps_of_a_run_are_not_there_for_others(users: Users, alice: 
         await users("bob").steps(done.run)
 
 
-async def test_the_steps_of_a_deleted_thread_are_gone_with_it(alice: AsyncClient) -> None:
-    done = await alice.run_turn("t", "Hi")
-    await alice.delete_thread("t")
+async def test_the_steps_of_a_deleted_thread_are_gone_with_it(ada: AsyncClient) -> None:
+    done = await ada.run_turn("t", "Hi")
+    await ada.delete_thread("t")
 
     with pytest.raises((ThreadNotFound, RecordNotFound)):
-        await alice.steps(done.run)
+        await ada.steps(done.run)
 
 
 @pytest.mark.promise("F-12")
@@ -101,12 +118,12 @@ async def test_an_experiment_is_listed_shown_and_compared(alice: AsyncClient, db
     assert [each.example for each in compared.examples] == ["e1", "e2"]
 
 
-async def test_a_comparison_comes_page_by_page(alice: AsyncClient, db: hf.Database) -> None:
-    await tried(db, 5)
+async def test_a_comparison_comes_page_by_page(ada: AsyncClient, local: hf.Database) -> None:
+    await tried(local, 5)
     found: list[str] = []
     cursor: str | None = None
     while True:
-        page = await alice.compare("first", "second", everything=True, limit=2, cursor=cursor)
+        page = await ada.compare("first", "second", everything=True, limit=2, cursor=cursor)
         found += [each.example for each in page.examples]
         cursor = page.next
         if cursor is None:
@@ -115,15 +132,15 @@ async def test_a_comparison_comes_page_by_page(alice: AsyncClient, db: hf.Databa
     assert found == ["e0", "e1", "e2", "e3", "e4"]
 
 
-async def test_experiments_on_two_data_sets_are_refused(alice: AsyncClient, db: hf.Database) -> None:
-    await tried(db)
+async def test_experiments_on_two_data_sets_are_refused(ada: AsyncClient, local: hf.Database) -> None:
+    await tried(local)
     other = Example(id="x", messages=(Said(role="user", content="x"),))
-    await add_examples(db, "others", [other], now=NOW)
+    await add_examples(local, "others", [other], now=NOW)
     plan = Plan(dataset="others", subject="an echo", scorer="exact")
-    await run_experiment(db, "third", plan, lambda example: example.question, exact)
+    await run_experiment(local, "third", plan, lambda example: example.question, exact)
 
     with pytest.raises(InvalidArgument):
-        await alice.compare("first", "third")
+        await ada.compare("first", "third")
 
 
 async def test_a_member_sees_what_was_made_of_their_own_and_an_admin_all_of_it(db: hf.Database) -> None:
@@ -152,10 +169,23 @@ async def test_a_member_sees_what_was_made_of_their_own_and_an_admin_all_of_it(d
 
 
 @pytest.mark.parametrize("name", ["nothing", "a/b"])
-async def test_what_is_not_there_is_not_found(alice: AsyncClient, name: str) -> None:
+async def test_what_is_not_there_is_not_found(ada: AsyncClient, name: str) -> None:
     with pytest.raises(RecordNotFound):
-        await alice.experiment(name)
+        await ada.experiment(name)
     with pytest.raises(RecordNotFound):
-        await alice.results(name)
+        await ada.results(name)
     with pytest.raises(RecordNotFound):
-        await alice.examples(name)
+        await ada.examples(name)
+
+
+async def test_a_server_prices_what_its_companion_does(local: hf.Database, tmp_path: Path) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text('{"offline": {"input": 0, "output": 0}}', encoding="utf-8")
+    app = create_app(ServerSettings(sweep_seconds=3600, prices=str(file)), db=local)
+    async with over_http(app, local) as users:
+        alice = users("alice")
+        done = await alice.run_turn("t", "Hi", user="alice")
+        told = (await alice.steps(done.run)).steps
+
+    assert "retrieval" in [step.kind for step in told]
+    assert {step.cost for step in told if step.kind == "model"} == {0}

@@ -6,12 +6,13 @@ import pytest
 
 import holdfast as hf
 from holdfast.client import AsyncClient
+from holdfast.client.transcripts import CallView, ResultView
 from tests.server.conftest import Users
 
 API = "/api/v1"
 
 
-async def test_messages_are_told_whatever_framework_wrote_them(users: Users, db: hf.Database) -> None:
+async def test_messages_are_told_whatever_framework_wrote_them(alice: AsyncClient, db: hf.Database) -> None:
     mine = db.scope(tenant=db.tenant, user="alice")
     bodies = [
         {"role": "user", "content": "How is Lisbon?"},
@@ -20,52 +21,44 @@ async def test_messages_are_told_whatever_framework_wrote_them(users: Users, db:
     ]
     thread = await mine.create("t", owner="alice")
     await thread.append(items=[hf.Item(body=body, format="openai.responses") for body in bodies])
-    answer = await users.http.get(f"{API}/threads/t/messages", headers=users.headers())
-    asked, called, answered = answer.json()["messages"]
+    asked, called, answered = (await alice.messages("t")).messages
 
-    assert (asked["role"], asked["text"], asked["format"]) == ("user", "How is Lisbon?", "openai.responses")
-    assert called["calls"] == [{"id": "c1", "name": "weather", "arguments": {"city": "Lisbon"}}]
-    assert answered["results"] == [{"id": "c1", "name": "weather", "output": "blue"}]
+    assert (asked.role, asked.text, asked.format) == ("user", "How is Lisbon?", "openai.responses")
+    assert called.calls == [CallView(id="c1", name="weather", arguments={"city": "Lisbon"})]
+    assert answered.results == [ResultView(id="c1", name="weather", output="blue")]
 
 
-async def test_older_messages_come_page_by_page_and_at_a_version(users: Users, alice: AsyncClient) -> None:
+async def test_older_messages_come_page_by_page_and_at_a_version(alice: AsyncClient) -> None:
     for message in ("one", "two"):
         await alice.run_turn("t", message)
-    where, headers = f"{API}/threads/t/messages", users.headers()
-    newest = (await users.http.get(where, params={"limit": 3}, headers=headers)).json()
-    older = (await users.http.get(where, params={"cursor": newest["next"]}, headers=headers)).json()
-    before = (await users.http.get(where, params={"at": 1}, headers=headers)).json()
+    newest = await alice.messages("t", limit=3)
+    older = await alice.messages("t", cursor=newest.next)
+    before = await alice.messages("t", at=1)
 
-    assert [each["text"] for each in older["messages"]] == ["one"]
-    assert len(newest["messages"]) == 3
-    assert [each["text"] for each in before["messages"]] == ["one"]
+    assert [each.text for each in older.messages] == ["one"]
+    assert len(newest.messages) == 3
+    assert [each.text for each in before.messages] == ["one"]
 
 
 @pytest.mark.promise("F-11")
-async def test_threads_are_found_by_their_words_with_what_was_said_last(
-    users: Users, alice: AsyncClient
-) -> None:
+async def test_threads_are_found_by_their_words_with_what_was_said_last(alice: AsyncClient) -> None:
     await alice.create_thread("a", title="A talk", labels=["Garden"])
     await alice.create_thread("b")
     await alice.run_turn("a", "The beans came up")
-    answer = await users.http.get(
-        f"{API}/threads", params={"search": "garden", "last": True}, headers=users.headers()
-    )
-    [found] = answer.json()["threads"]
+    [found] = (await alice.threads(search="garden", last=True)).threads
 
-    assert found["id"] == "a"
-    assert found["last"].startswith("You said: “The beans came up”")
+    assert found.id == "a"
+    assert str(found.last).startswith("You said: “The beans came up”")
 
 
-async def test_episodes_are_listed_while_active_and_when_over(users: Users, alice: AsyncClient) -> None:
+async def test_episodes_are_listed_while_active_and_when_over(alice: AsyncClient) -> None:
     await alice.run_turn("t", "Hello")
-    active = (await users.http.get(f"{API}/episodes", headers=users.headers())).json()["episodes"]
+    active = (await alice.episodes()).episodes
     await alice.end_session("t", feedback="positive")
-    over = await users.http.get(f"{API}/episodes", params={"over": True}, headers=users.headers())
-    [ended] = over.json()["episodes"]
+    [ended] = (await alice.episodes(over=True)).episodes
 
-    assert [(each["session"], each["status"], each["turns"]) for each in active] == [("t", "active", 1)]
-    assert (ended["id"], ended["status"], ended["feedback"]) == (active[0]["id"], "ended", "positive")
+    assert [(each.session, each.status, each.turns) for each in active] == [("t", "active", 1)]
+    assert (ended.id, ended.status, ended.feedback) == (active[0].id, "ended", "positive")
 
 
 async def test_in_dev_mode_a_star_sees_every_users_threads(users: Users, db: hf.Database) -> None:

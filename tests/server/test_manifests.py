@@ -12,7 +12,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.client import AsyncClient
-from holdfast.core.errors import InvalidArgument, ThreadNotFound, TurnBusy, VersionConflict
+from holdfast.core.errors import InvalidArgument, ManifestConflict, ThreadNotFound, TurnBusy, VersionConflict
 from holdfast.core.manifest import CORE_MEMORY, Manifest, manifest_from, read, written
 from holdfast.server.settings import ServerSettings
 from holdfast.testing import ScriptedModel
@@ -324,7 +324,26 @@ async def test_a_server_with_a_volume_keeps_what_it_exports(tmp_path: Path) -> N
         told = await users("Alice").export_manifest("t/1")
     where = f"{users.tenant}/meta/workspaces/default/users/=41lice/react-session-t=2f1.json"
 
-    assert files_of(tmp_path) == {where: told}
+    [(path, kept)] = files_of(tmp_path).items()
+    assert (path, written(read(kept))) == (where, told)
+
+
+@pytest.mark.promise("F-01")
+async def test_a_server_writes_over_no_manifest_that_its_database_does_not_know(tmp_path: Path) -> None:
+    settings = ServerSettings(volume=str(tmp_path))
+    async with in_memory(settings=settings) as users:
+        await users("alice").run_turn("t", "hi")
+        await users("alice").export_manifest("t")
+    before = files_of(tmp_path)
+    tenant = users.tenant
+    async with in_memory(settings=settings) as others:
+        folder = tmp_path / tenant
+        folder.rename(tmp_path / others.tenant)
+        await others("alice").run_turn("t", "another")
+        with pytest.raises(ManifestConflict):
+            await others("alice").export_manifest("t")
+
+    assert list(files_of(tmp_path).values()) == list(before.values())
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

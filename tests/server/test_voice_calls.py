@@ -1,4 +1,4 @@
-"""Calls with the companion: a secret of the provider, judged speech, tools that are called once."""
+"""Calls with the companion: what is said is judged, and tools are called once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.client import AsyncClient
 from holdfast.client.bodies import NewToolCall, NewUtterance, NewVoiceTurn
 from holdfast.client.operations import CrisisView
 from holdfast.companion.crisis.judging import Judgement
-from holdfast.core.errors import DeadlineExceeded, InvalidArgument, ModelFailed, StoreFailed
+from holdfast.core.errors import StoreUnavailable
 from holdfast.core.values import RecordQuery
 from holdfast.runtime.hearing import Utterance
 from holdfast.runtime.memory import Candidate
@@ -20,30 +20,19 @@ from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.tools import Effect, ToolContext, tool
 from holdfast.runtime.voice_tools import IN_DOUBT, NEEDS_A_PERSON, VOICE_CALL, Called, call_tool
 from holdfast.server.app import create_app
-from holdfast.server.realtime import OpenAIRealtime
 from holdfast.server.settings import ServerSettings
 from holdfast.testing import ScriptedModel
 from holdfast.threads.database import Database
 from tests.server.conftest import Users, over_http
-from tests.support.realtime_server import RealtimeServer, realtime_server
 
 pytestmark = pytest.mark.promise("R-21")
 DANGER = "I want to kill myself tonight"
-KEY = "sk-secret"
 
 
 @pytest.fixture
-async def provider() -> AsyncIterator[RealtimeServer]:
-    """A stand-in for the provider of realtime models."""
-    async with realtime_server() as made:
-        yield made
-
-
-@pytest.fixture
-async def users(db: hf.Database, provider: RealtimeServer) -> AsyncIterator[Users]:
-    """The users of a server that makes calls."""
-    realtime = OpenAIRealtime("gpt-realtime", KEY, url=provider.url, seconds=0.3)
-    app = create_app(ServerSettings(sweep_seconds=3600), db=db, realtime=realtime)
+async def users(db: hf.Database) -> AsyncIterator[Users]:
+    """The users of a server with the companion."""
+    app = create_app(ServerSettings(sweep_seconds=3600), db=db)
     async with over_http(app, db) as found:
         yield found
 
@@ -65,98 +54,6 @@ async def know(db: hf.Database, what: str) -> Memory:
     known = Candidate(predicate="LIKES", object=what, quote=f"I like {what}", plain=True, confidence=0.9)
     await memory.learn([known])
     return memory
-
-
-# A secret.
-
-
-async def test_a_call_begins_with_a_secret_that_is_not_the_key(
-    users: Users, alice: AsyncClient, provider: RealtimeServer
-) -> None:
-    begun = await alice.begin_call("call")
-    [(path, headers, asked)] = provider.asked
-    answer = await users.http.post("/api/v1/sessions/call/voice/session", json={}, headers=users.headers())
-
-    assert (begun.secret, begun.expires_at) == ("ek_1", 1_900_000_000)
-    assert begun.url == f"{provider.url}/realtime/calls"
-    assert (path, headers["authorization"]) == ("/v1/realtime/client_secrets", f"bearer {KEY}")
-    assert asked["session"]["model"] == "gpt-realtime"
-    assert KEY not in answer.text
-
-
-async def test_nothing_is_answered_before_the_client_asks_unless_it_wants_otherwise(
-    alice: AsyncClient, provider: RealtimeServer
-) -> None:
-    gated = await alice.begin_call("call")
-    open_ = await alice.begin_call("call", gated=False)
-    heard = [asked["session"]["audio"]["input"] for _, _, asked in provider.asked]
-
-    assert (gated.gated, open_.gated) == (True, False)
-    assert [each["turn_detection"]["create_response"] for each in heard] == [False, True]
-    assert all(each["transcription"]["model"] for each in heard)
-
-
-@pytest.mark.promise("R-18")
-async def test_the_model_is_told_what_is_known_and_has_the_tools(
-    db: hf.Database, alice: AsyncClient, provider: RealtimeServer
-) -> None:
-    await know(db, "long walks")
-    await alice.begin_call("call")
-    [(_, _, asked)] = provider.asked
-
-    assert "long walks" in asked["session"]["instructions"]
-    assert [each["name"] for each in asked["session"]["tools"]] == ["exercise", "recall", "remember"]
-
-
-@pytest.mark.promise("R-14")
-async def test_incognito_nothing_is_told_of_the_person(
-    db: hf.Database, alice: AsyncClient, provider: RealtimeServer
-) -> None:
-    await know(db, "long walks")
-    await alice.begin_call("call", mode="incognito")
-    [(_, _, asked)] = provider.asked
-
-    assert "long walks" not in asked["session"]["instructions"]
-    assert [each["name"] for each in asked["session"]["tools"]] == ["exercise"]
-
-
-@pytest.mark.parametrize(
-    ("fault", "says"),
-    [
-        (401, "does not take the key"),
-        (429, "asks to wait"),
-        (500, "answered 500"),
-        ("cut", "cannot be reached"),
-        ("nonsense", "no secret"),
-    ],
-)
-async def test_a_provider_that_fails_is_told_in_a_sentence_without_its_words(
-    alice: AsyncClient, provider: RealtimeServer, fault: int | str, says: str
-) -> None:
-    provider.faults = [fault]
-    with pytest.raises(ModelFailed) as caught:
-        await alice.begin_call("call")
-
-    assert says in caught.value.problem
-    assert KEY not in str(caught.value)
-    assert caught.value.retry_after_ms == (7000 if fault == 429 else None)
-
-
-async def test_a_slow_provider_is_not_waited_for(alice: AsyncClient, provider: RealtimeServer) -> None:
-    provider.faults = ["slow"]
-
-    with pytest.raises(DeadlineExceeded):
-        await alice.begin_call("call")
-
-
-async def test_a_server_without_a_realtime_model_says_so(db: hf.Database) -> None:
-    app = create_app(db=db)
-    async with over_http(app, db) as users:
-        agent = await users("alice").agent()
-        with pytest.raises(InvalidArgument, match="VOICE_MODEL"):
-            await users("alice").begin_call("call")
-
-    assert not agent.voice
 
 
 # What is said.
@@ -204,11 +101,11 @@ async def test_what_nobody_judged_is_judged_when_it_is_recorded_and_logged_as_la
 
 
 async def test_slow_risk_is_seen_in_what_was_said_before(alice: AsyncClient) -> None:
-    alone = await alice.hear("other", NewUtterance(id="u0", said="How many of them would it take?"))
-    said = ("I have been saving up my sleeping pills", "I do not want to be here any more")
-    for number, words in enumerate(said):
-        await alice.record_voice_turn("call", NewVoiceTurn(said=words, replied="Mm."), key=f"u{number}")
-    found = await alice.hear("call", NewUtterance(id="u3", said="How many of them would it take?"))
+    words = "I have given away my guitar"
+    alone = await alice.hear("other", NewUtterance(id="u1", said=words))
+    said = NewVoiceTurn(said="I feel like a burden to everyone", replied="Mm.", heard=True)
+    await alice.record_voice_turn("call", said, key="u1")
+    found = await alice.hear("call", NewUtterance(id="u2", said=words))
 
     assert found.level > alone.level
 
@@ -223,16 +120,18 @@ async def test_a_later_text_turn_asks_about_what_was_said_in_the_call(alice: Asy
 
 async def test_somebody_who_is_safe_again_is_asked_once_in_the_call(alice: AsyncClient) -> None:
     await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…"), key="u1")
-    asked = await alice.hear("call", NewUtterance(id="u2", said="The weather is nice"))
-    safe = await alice.hear("call", NewUtterance(id="u3", said="I am safe now, I will not do anything"))
-    after = await alice.hear("call", NewUtterance(id="u4", said="The weather is nice"))
+    heard = []
+    for number, words in enumerate(("The weather is nice", "Yes, I am safe.", "The weather is nice")):
+        found = await alice.hear("call", NewUtterance(id=f"v{number}", said=words))
+        turn = NewVoiceTurn(said=words, replied=found.say or "Mm.", heard=True)
+        await alice.record_voice_turn("call", turn, key=f"v{number}")
+        heard.append((found.level, found.release))
 
-    assert (asked.level, asked.release) == (0, False)
-    assert (safe.release, after.release) == (True, True)
+    assert heard == [(0, False), (0, True), (0, True)]
 
 
 async def test_a_model_raises_what_the_rules_did_not_see(db: hf.Database) -> None:
-    model = ScriptedModel(Judgement(level=2, confidence=0.9))
+    model = ScriptedModel(lambda request: Judgement(level=2, confidence=0.9))
     app = create_app(db=db, model=model)
     async with over_http(app, db) as users:
         found = await users("alice").hear("call", NewUtterance(id="u1", said="The river looks calm tonight"))
@@ -253,7 +152,7 @@ async def test_incognito_danger_is_answered_and_nothing_is_on_record(
 
 async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fails(self: Database, *given: object, **named: object) -> None:
-        raise StoreFailed(store="s", problem="it is down")
+        raise StoreUnavailable(problem="it is down")
 
     async with hf.open("memory://") as db:
         app = create_app(db=db)

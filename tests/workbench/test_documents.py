@@ -142,13 +142,16 @@ async def test_another_document_is_made_the_active_one(documents: Documents) -> 
     assert (await documents.peek(length=9)).text == "# The sea"
 
 
-async def test_an_unloaded_document_is_gone_and_its_file_is_not(documents: Documents, volume: Volume) -> None:
+async def test_an_unloaded_document_is_gone_and_its_file_is_not(
+    documents: Documents, db: hf.Database, volume: Volume
+) -> None:
     first = await documents.add("sea.md", MARKDOWN.encode())
     second = await documents.add("notes.txt", NOTES)
     await documents.unload(second.path)
     shelf = await documents.list()
 
     assert ([document.path for document in shelf.documents], shelf.active) == ([first.path], first.path)
+    assert "active_document" not in await db.thread("t").state()
     assert volume.read(second.path) == NOTES
 
 

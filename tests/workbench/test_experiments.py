@@ -404,6 +404,17 @@ async def test_the_erasure_of_a_person_removes_their_results(db: Database) -> No
 
 
 @pytest.mark.promise("B-07")
+async def test_a_result_belongs_to_whom_its_example_belongs_to(db: Database) -> None:
+    await add_examples(db, "sums", [one("1", "2", owner="alice"), one("2", "4")], now=NOW)
+    await run_experiment(db, "first", PLAN, doubling, exact)
+    hers = await all_of(db.scope(tenant=db.tenant, user="alice"))
+    await db.erase(owner="alice")
+
+    assert [result.question for result in hers] == ["1"]
+    assert [result.question for result in await all_of(db)] == ["2"]
+
+
+@pytest.mark.promise("B-07")
 async def test_an_example_that_is_erased_while_it_is_asked_leaves_no_result(db: Database) -> None:
     thread = await db.create("hers", owner="alice")
     await thread.append(items=[hf.user("My secret"), hf.assistant("I see.")])

@@ -67,7 +67,6 @@ class World:
         await self.bench.open("s")
         thread = self.db.thread("s")
         await self.bench.attachment.documents.add("long.txt", DOCUMENT.encode())
-        await self.bench.attachment.stage()
         self.bench.volume.write("memory/note.md", b"North is up.")
         await CoreMemory(thread).append("human", "Likes maps.")
         await self.run("x = 41")

@@ -238,6 +238,33 @@ async def test_an_interpreter_that_does_not_take_the_documents_is_replaced(
     assert interpreters.alive == ["box-2"]
 
 
+async def test_documents_that_came_since_are_put_into_the_interpreter_that_is_held(
+    bench: Workbench, interpreters: InProcesses
+) -> None:
+    await bench.open("s")
+    await run(bench, "x = 41")
+    await bench.attachment.documents.add("a.txt", b"North is up.")
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.REUSED, None)]
+    assert await run(bench, "(x, documents)") == "{'text/plain': \"(41, {'a.txt': 'North is up.'})\"}"
+
+
+@pytest.mark.promise("F-07")
+async def test_an_interpreter_that_cannot_be_brought_up_to_date_is_replaced(
+    bench: Workbench, interpreters: InProcesses
+) -> None:
+    await bench.open("s")
+    await bench.attachment.documents.add("a.txt", b"North is up.")
+    interpreters.made[0].refuses = "documents"
+
+    opened = await bench.open("s")
+
+    assert told(opened.changes) == [(Transition.RECREATED, Reason.SANDBOX)]
+    assert interpreters.alive == ["box-2"]
+
+
 async def test_a_working_directory_that_is_gone_takes_its_interpreter_with_it(
     bench: Workbench, interpreters: InProcesses
 ) -> None:

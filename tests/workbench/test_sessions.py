@@ -121,6 +121,22 @@ async def test_another_users_session_is_refused_before_anything_is_written(
     assert not bench.volume.folder.parent.parent.joinpath("meta").exists()
 
 
+@pytest.mark.promise("B-07")
+async def test_a_session_that_is_erased_while_it_is_open_leaves_nothing_behind(
+    db: hf.Database, bench: Workbench, interpreters: InProcesses, tmp_path: Path
+) -> None:
+    await filled(db, "a")
+    await bench.open("a")
+    await db.erase(thread="a")
+    bench.volume.delete(bench._checkpoints("a").path)
+
+    await bench.close()
+
+    assert interpreters.alive == []
+    assert [path for path in (tmp_path / "volume").rglob("*") if path.is_file()] == []
+    assert await snapshots(db) == []
+
+
 # On record.
 
 

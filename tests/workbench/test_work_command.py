@@ -19,6 +19,7 @@ from rich.console import Console
 
 import holdfast as hf
 from holdfast.cli import render_work
+from holdfast.cli.app import run
 from holdfast.cli.frame import Call
 from holdfast.cli.work_session import Asked, How, Place, at, bench_of, check, volume_of
 from holdfast.core.errors import InvalidArgument
@@ -242,6 +243,42 @@ async def test_a_terminal_shows_code_and_output_as_they_come(tmp_path: Path) -> 
     assert render_work.outcome(done, is_told=True).plain == "To go on: holdfast work --thread-id s …"
 
 
+@pytest.mark.promise("F-01")
+async def test_an_export_to_the_volume_writes_over_nothing_that_the_database_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await worked(call_on(tmp_path), tmp_path, ["Hello."])
+    kept = next((tmp_path / "work.db.volume").rglob("*.json")).read_bytes()
+    (tmp_path / "new").mkdir()
+    await worked(call_on(tmp_path / "new"), tmp_path, ["Another history."])
+    where = [
+        "--volume",
+        str(tmp_path / "work.db.volume"),
+        "--db",
+        str(tmp_path / "new" / "work.db"),
+        "--json",
+    ]
+
+    code = await asyncio.to_thread(run, ["session", "export", "s", *where])
+
+    assert (code, json.loads(capsys.readouterr().err)["error"]["code"]) == (1, "manifest_conflict")
+    assert next((tmp_path / "work.db.volume").rglob("*.json")).read_bytes() == kept
+
+
+@pytest.mark.promise("B-07")
+async def test_erasing_reaches_the_volume_beside_the_database_without_being_told(tmp_path: Path) -> None:
+    call = call_on(tmp_path)
+    await worked(call, tmp_path, ["The word is xyzzy."])
+    held = [file for file in (tmp_path / "work.db.volume").rglob("*.json") if b"xyzzy" in file.read_bytes()]
+
+    code = await asyncio.to_thread(
+        run, ["erase", "--owner", "alice", "--yes", "--db", str(tmp_path / "work.db")]
+    )
+
+    assert (len(held), code) == (1, 0)
+    assert not held[0].exists()
+
+
 async def test_elsewhere_only_the_answer_is_printed(tmp_path: Path) -> None:
     call = call_on(tmp_path)
     done, _ = await worked(
@@ -251,6 +288,18 @@ async def test_elsewhere_only_the_answer_is_printed(tmp_path: Path) -> None:
     assert written(call.out) == ""
     assert render_work.outcome(done, is_told=False).plain == "It is 42."
     assert "Interpreter created." in written(call.err)
+
+
+@pytest.mark.promise("F-12")
+async def test_interpreters_are_listed_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    await worked(call_on(tmp_path), tmp_path, ["Hello."])
+    capsys.readouterr()
+
+    code = await asyncio.to_thread(run, ["sandboxes", "--json", "--db", str(tmp_path / "work.db")])
+
+    listed = json.loads(capsys.readouterr().out)["sandboxes"]
+    assert code == 0
+    assert [each["transition"] for each in listed] == ["closed", "created", "reset"]
 
 
 def test_a_manifest_that_was_not_written_is_said_and_counts_as_trouble() -> None:

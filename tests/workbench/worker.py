@@ -29,11 +29,13 @@ def script_of(point: str, began: Path) -> list[Any]:
         return "never said"
 
     code = f"open({str(began)!r}, 'a').write('x')\nimport time\ntime.sleep({HOUR})"
+    keep = calls(("c1", "run_python", {"code": "piece = 'abc'"}))
+    ask = calls(("c2", "ask", {"question": "What?", "expression": "piece"}))
     scripts: dict[str, list[Any]] = {
         "code": [calls(("c1", "run_python", {"code": code}))],
         "thinking": [calls(("c1", "run_python", {"code": "x = 41"})), hang],
-        "question": [calls(("c1", "ask", {"question": "What?", "expression": "'abc'"})), hang],
-        "answered": [calls(("c1", "ask", {"question": "What?", "expression": "'abc'"})), "Letters.", hang],
+        "question": [keep, ask, hang],
+        "answered": [keep, ask, "Letters.", hang],
     }
     return scripts[point]
 

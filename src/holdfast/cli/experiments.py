@@ -15,7 +15,7 @@ from holdfast.cli.frame import Answer, Call
 from holdfast.cli.looking import Limit
 from holdfast.cli.render import clean, some
 from holdfast.core.errors import InvalidArgument
-from holdfast.runtime.steps import Price, prices_from
+from holdfast.runtime.steps import prices_at
 from holdfast.workbench import datasets, experiments
 from holdfast.workbench.experiments import Experiment, Plan
 from holdfast.workbench.scoring import SCORERS, Scorer
@@ -160,12 +160,7 @@ async def subject_of(
     from holdfast.runtime.provider import ProviderModel
 
     async with ProviderModel(model or "") as made:
-        yield asked(made, instructions=instructions, prices=prices_in(prices))
-
-
-def prices_in(file: Path | None) -> dict[str, Price]:
-    """The price table of a file; an empty one without."""
-    return {} if file is None else prices_from(file.read_bytes())
+        yield asked(made, instructions=instructions, prices=prices_at(prices))
 
 
 def imported(name: str) -> Callable[..., Any]:

@@ -64,6 +64,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         """The database's file, if it is one."""
         return file_of(self.url)
 
+    @property
+    def volume(self) -> Path | None:
+        """Where the volume of a database that is a file stands, unless another is named: beside it."""
+        return None if self.file is None else self.file.with_name(f"{self.file.name}.volume")
+
     async def store(self, *, create: bool = False) -> Store:
         """The store, which must be there already unless it may be created."""
         if self.file is not None and not create and not self.file.exists():
@@ -75,10 +80,13 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def database(self, *, create: bool = False, files: Files | None = None) -> AsyncIterator[Database]:
-        """The database as the caller sees it, with files beside it if they are given; closed at the end."""
+        """The database as the caller sees it, closed at the end.
+
+        The files beside it are those that are given, or else those of the volume beside its file.
+        """
         store = await self.store(create=create)
         try:
-            yield Database(store, self.scope, files=files)
+            yield Database(store, self.scope, files=files or files_at(self.volume))
         finally:
             await store.close()
 
@@ -136,6 +144,15 @@ def url_of(given: str) -> str:
 def file_of(url: str) -> Path | None:
     """The file behind a URL, if there is one."""
     return Path(unquote(urlsplit(url).path[1:])) if url.startswith("sqlite:///") else None
+
+
+def files_at(folder: Path | None) -> Files | None:
+    """The files of a volume, if it is there: what is erased from a database goes from there too."""
+    if folder is None or not folder.is_dir():
+        return None
+    from holdfast.workbench.volumes import Volumes
+
+    return Volumes(folder)
 
 
 def finished(call: Call, work: Callable[[], Coroutine[Any, Any, Answer]]) -> int:

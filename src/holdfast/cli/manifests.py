@@ -15,7 +15,10 @@ from holdfast.cli.volumes import there
 from holdfast.core.errors import InvalidArgument
 from holdfast.core.manifest import Manifest, read, written
 from holdfast.core.manifest_files import Place
+from holdfast.runtime.settings import now_ms
+from holdfast.threads.database import Database
 from holdfast.workbench import manifests
+from holdfast.workbench.checkpoints import Checkpoints
 from holdfast.workbench.volume import Volume
 
 Session = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, which is its thread's.")]
@@ -37,19 +40,14 @@ async def export(
     """Write a session as one JSON document.
 
     It says what the session holds now, without its past. With --volume it goes to its place there, under its
-    owner, instead of to standard output.
+    owner, instead of to standard output, unless a manifest is there that the database does not know.
 
     Example: holdfast session export alice-1 --volume /mnt/volume --workspace research
     """
     async with call.database() as db:
         manifest = await manifests.exported(db, session)
-        owner = (await db.thread(session).head()).owner
-    where = output
-    if volume is not None:
-        place = Place(workspace=workspace, user=owner, session=session)
-        own = Volume(there(volume), call.scope.tenant, owner)
-        where = str(own.tenant.folder / manifests.save(own, place, manifest))
-    else:
+        where = output if volume is None else await _kept(db, session, there(volume), workspace)
+    if volume is None:
         with opened_output(output) as file:
             file.write(written(manifest))
     count = len(manifest.state.history)
@@ -88,6 +86,16 @@ async def import_(
         f"Session {render.clean(session)} has {render.some(count, 'item')} now, at version {done.version}."
     )
     return Answer(value={"session": session, "version": done.version, "items": count}, shown=Text(words))
+
+
+async def _kept(db: Database, session: str, root: Path, workspace: str) -> str:
+    """The file of a session's manifest on a volume, once it is what the session is."""
+    owner = (await db.thread(session).head()).owner
+    own = Volume(root, db.tenant, owner)
+    place = Place(workspace=workspace, user=owner, session=session)
+    checkpoints = Checkpoints(db, own, place, clock=now_ms)
+    await checkpoints.save()
+    return str(own.tenant.folder / checkpoints.path)
 
 
 def _read(file: str | None) -> Manifest:

@@ -77,8 +77,6 @@ async def at(
     opened = await bench.open(session, force_new_session=how.force_new, take=how.take)
     for name, content in contents:
         await bench.attachment.documents.add(name, content)
-    if contents:
-        await bench.attachment.stage()
     if not call.as_json:
         call.err.print(opening(opened))
     live = LiveWork(call.out) if call.out.is_terminal and not call.as_json else None
@@ -130,11 +128,10 @@ def volume_of(call: Call, named: Path | None) -> Path:
         if not named.is_dir():
             raise InvalidArgument(problem=f"There is no volume at {str(named)!r}.")
         return named.resolve()
-    if call.file is None:
+    if call.volume is None:
         raise InvalidArgument(problem="Say with --volume, or HOLDFAST_VOLUME, where the durable volume is.")
-    folder = call.file.with_name(f"{call.file.name}.volume")
-    folder.mkdir(exist_ok=True, mode=0o700)
-    return folder.resolve()
+    call.volume.mkdir(exist_ok=True, mode=0o700)
+    return call.volume.resolve()
 
 
 @asynccontextmanager

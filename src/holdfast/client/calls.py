@@ -53,9 +53,12 @@ def create_thread(
     return call("POST", "/threads", values.ThreadDetail, body=body, key=key)
 
 
-def threads(*, limit: int = 50, cursor: str | None = None) -> Call[values.ThreadPage]:
-    """Threads, the newest first."""
-    return call("GET", "/threads", values.ThreadPage, limit=limit, cursor=cursor)
+def threads(
+    *, search: str | None = None, last: bool = False, limit: int = 50, cursor: str | None = None
+) -> Call[values.ThreadPage]:
+    """Threads, the newest first: those that bear some words, each with what was said last, if asked for."""
+    page = values.ThreadPage
+    return call("GET", "/threads", page, search=search, last=last or None, limit=limit, cursor=cursor)
 
 
 def thread(id: str, *, at: int | None = None) -> Call[values.ThreadDetail]:

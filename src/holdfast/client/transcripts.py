@@ -67,7 +67,10 @@ class EpisodeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EpisodeLeft(EpisodeView, frozen=True, kw_only=True):
-    """An episode and what it left behind: how it is told in short, and what was learned and is known."""
+    """An episode and what it left behind: how it is told in short, and what was learned and is known.
+
+    Each fact ``says`` in words what it is, to the person that it is about.
+    """
 
     summary: str = ""
     themes: list[str] = []

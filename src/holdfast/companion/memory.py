@@ -64,7 +64,8 @@ def loading(known: Sequence[Any] = ()) -> Stage:
 
 async def _found(memory: Memory, state: Companion, ctx: Context) -> dict[str, Any]:
     retriever = Retriever(memory, ctx.embedding_provider)
-    found = await retriever.working_memory(state.message, first_turn=is_first(ctx))
+    with ctx.turn.step("retrieval", "memory"):
+        found = await retriever.working_memory(state.message, first_turn=is_first(ctx))
     return {
         "working_memory": [msgspec.to_builtins(entry) for entry in found.recalled.entries],
         "procedural_profile": {

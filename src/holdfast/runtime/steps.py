@@ -5,6 +5,7 @@ They ride in the changesets that a run commits anyway: no row of their own, and 
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias
 
@@ -72,6 +73,22 @@ def prices_from(document: bytes) -> dict[str, Price]:
         return msgspec.json.decode(document, type=dict[str, Price])
     except msgspec.DecodeError as error:
         raise InvalidArgument(problem=f"That is no price table: {error}.") from error
+
+
+def prices_at(file: str | Path | None) -> dict[str, Price]:
+    """The price table of a file; an empty one without.
+
+    Raises:
+        InvalidArgument: It cannot be read, or is none.
+    """
+    if file is None:
+        return {}
+    try:
+        return prices_from(Path(file).read_bytes())
+    except OSError as error:
+        raise InvalidArgument(
+            problem=f"The price table {str(file)!r} cannot be read: {error.strerror}."
+        ) from error
 
 
 class UnderWay:

@@ -56,7 +56,7 @@ async def call_tool(db: Database, tools: Sequence[Tool], schema: Schema, asked: 
         known = ", ".join(sorted(each.name for each in tools)) or "none"
         return {"error": f"There is no tool {asked.name!r}. Known: {known}."}
     try:
-        given = tool.checked(asked.arguments)
+        given = tool.checked({} if asked.arguments is None else asked.arguments)
     except msgspec.ValidationError as error:
         return {"error": f"The arguments do not fit: {error}"}
     if tool.needs_approval(given):

@@ -16,6 +16,7 @@ from holdfast.runtime.hearing import Hearing
 from holdfast.runtime.inputs import Given
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.models import Model
+from holdfast.runtime.steps import prices_at
 from holdfast.runtime.tools import Tool
 from holdfast.server.runtimes import MakeRuntime
 from holdfast.server.settings import ServerSettings
@@ -82,10 +83,13 @@ async def the_companion(settings: ServerSettings, model: Model | None) -> AsyncI
             model = await stack.enter_async_context(ProviderModel(settings.model))
         warming = asyncio.create_task(asyncio.to_thread(floor, ""))  # the first turn waits for nothing
 
+        prices = prices_at(settings.prices)
+
         def make(db: Database) -> Runtime[Any, Any]:
             return companion(
                 db,
                 model,
+                prices=prices,
                 sweep_seconds=settings.sweep_seconds,
                 finalize_active_sessions_on_close=False,
                 pinned=is_pinned(settings),

@@ -27,6 +27,8 @@ from holdfast.server.settings import PREFIX, ServerSettings, as_variables, from_
 
 KEEP_SECONDS = 30
 """How long an idle connection is kept. Clients must give theirs up first, or they send into its end."""
+WAITING = 2_048
+"""How many connections may wait to be taken."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -42,7 +44,7 @@ async def serve(settings: ServerSettings, listener: socket.socket) -> None:
 
 
 def listening(settings: ServerSettings) -> socket.socket:
-    """The address of the settings, taken.
+    """The address of the settings, taken: who comes before the server is ready waits for it.
 
     Raises:
         InvalidArgument: It cannot be had.
@@ -52,6 +54,7 @@ def listening(settings: ServerSettings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(WAITING)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:

@@ -25,7 +25,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     once, and what one user asks in a minute; ``failures`` how often credentials from one address may fail in
     a minute, ``guests`` how many users may be incognito at once.
     ``voice_model`` is a realtime model for calls, at a provider that speaks OpenAI's protocol.
-    ``volume`` is a folder that keeps every manifest that is exported.
+    ``volume`` is a folder that keeps every manifest that is exported. ``prices`` is a file that says what
+    models cost.
     """
 
     url: str = "memory://"
@@ -52,6 +53,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     ping_seconds: Seconds = 15.0
     key_hours: Seconds = 24.0
     volume: str | None = None
+    prices: str | None = None
     json_logs: bool = False
 
 

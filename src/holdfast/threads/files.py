@@ -56,7 +56,6 @@ class FilesBeside:
     async def _removed(self, files: Files, sought: Sought, id: str) -> dict[str, int]:
         tenant = self._scope.tenant
         number = files_of(await read_lines(self._store, self._scope), id)
-        await files.remove(tenant, id, number)
         counts = await files.put_aside(tenant, sought, id, number + 1)
         if counts:
             planning = partial(erasing.plan_files, id, number + 1, counts, self._store.limits)

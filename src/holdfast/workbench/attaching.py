@@ -9,14 +9,14 @@ import msgspec
 
 from holdfast.core import making
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import InterpreterGone, InvalidArgument
+from holdfast.core.errors import InterpreterGone, InvalidArgument, ThreadNotFound
 from holdfast.core.manifest import BUFFERS, INTERPRETER
 from holdfast.core.ops import Op
 from holdfast.core.values import AppendTo, Changeset, Head
 from holdfast.threads.database import Database
 from holdfast.workbench import sandboxes
 from holdfast.workbench.artifacts import Artifacts
-from holdfast.workbench.documents import Documents
+from holdfast.workbench.documents import Document, Documents, documents_of
 from holdfast.workbench.interpreter.port import Interpreter, Interpreters, Limits, Sandbox
 from holdfast.workbench.resetting import (
     Live,
@@ -67,6 +67,7 @@ class Attachment:
         self._interpreter: Interpreter | None = None
         self._folder: Path | None = None
         self._started: int | None = None
+        self._staged: Mapping[str, Document] = {}
         self._turn = asyncio.Lock()
         self.documents = Documents(around.db, session, around.volume)
         self.artifacts = Artifacts(around.db, session, around.volume)
@@ -96,7 +97,7 @@ class Attachment:
             chosen = choice(saved_of(head.state), self._around.mount, await self._live(), force_new=force_new)
             match chosen:
                 case Reuse():
-                    return [self._snapshot(Transition.REUSED)]
+                    return await self._reused(head)
                 case Resume(id):
                     return await self._resumed(head, id)
                 case Make():
@@ -108,9 +109,10 @@ class Attachment:
         Raises:
             InterpreterGone: It did not take them.
         """
+        loaded = documents_of(await self._thread.state())
         found = await texts_of(self.documents)
-        self.problems = found.problems
         await stage(self.interpreter, found.texts)
+        self.problems, self._staged = found.problems, loaded
 
     async def close(self) -> None:
         """End the interpreter, and have the session say so."""
@@ -119,7 +121,10 @@ class Attachment:
                 return
             snapshot = self._snapshot(Transition.CLOSED)
             await self._end()
-            head = await self._thread.head()
+            try:
+                head = await self._thread.head()
+            except ThreadNotFound:  # it was erased meanwhile, and has nothing more to say
+                return
             gone = ("sandbox_id", "workspace_path")
             is_ours = saved_of(head.state).sandbox_id == snapshot.sandbox
             patches = [making.delete([INTERPRETER, name]) for name in gone] if is_ours else []
@@ -135,6 +140,16 @@ class Attachment:
             around.is_remote or around.volume.folder.is_dir()
         )
         return Live(id=self._interpreter.id, alive=is_there and await self._interpreter.alive())
+
+    async def _reused(self, head: Head) -> Sequence[Snapshot]:
+        """The interpreter that is held, with the documents that the session has by now."""
+        if documents_of(head.state) != self._staged:
+            try:
+                await self.stage()
+            except InterpreterGone as error:
+                failed = Make(transition=Transition.RECREATED, reason=Reason.SANDBOX)
+                return await self._made(head, failed, str(error))
+        return [self._snapshot(Transition.REUSED)]
 
     async def _resumed(self, head: Head, id: str) -> Sequence[Snapshot]:
         """The interpreter that the session had, with its variables; a new one if it cannot be had."""

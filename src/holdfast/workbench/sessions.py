@@ -5,6 +5,7 @@ its scratch folder, is ended before another one is opened: nothing of the earlie
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,8 +46,8 @@ class Workbench:
 
     ``volume_name`` is what the volume is known by, wherever it is mounted; ``provider`` says where
     interpreters come from. If they are on another machine (``is_remote``), the provider's volume of that name
-    is mounted there, in the user's folder of it. With ``persistence`` set to best effort, what is wrong with a manifest is said and
-    not raised.
+    is mounted there, in the user's folder of it. With ``persistence`` set to best effort, what is wrong with
+    a manifest is said and not raised.
     """
 
     def __init__(
@@ -170,7 +171,8 @@ class Workbench:
         session = self.session
         await self._leave()
         if session is not None:
-            await self._checkpoints(session).save()
+            with suppress(ThreadNotFound):  # it was erased meanwhile: nothing of it is to be written again
+                await self._checkpoints(session).save()
 
     async def _leave(self) -> None:
         leaving, self._attachment = self._attachment, None

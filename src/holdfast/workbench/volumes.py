@@ -103,7 +103,7 @@ class Volumes:
         tree = self._tree(tenant)
         for name in names_in(tree, (ASIDE,)):
             begun, _, last = name.rpartition("-")
-            if begun == receipt and int(last) <= number:
+            if begun == receipt and last.isdecimal() and int(last) <= number:
                 remove(tree, (ASIDE, name))
 
     def _forget(self, tenant: str, thread: str) -> None:

@@ -29,13 +29,18 @@ def left_behind() -> list[str]:
     return found
 
 
-@pytest.fixture(scope="session", autouse=True)
-def nothing_is_left_behind() -> Iterator[None]:
-    """No kernel, no supervisor, no child of theirs and no private folder outlives the tests."""
-    before = set(Path(tempfile.gettempdir()).glob("holdfast-kernel-*"))
-    yield
-    after = set(Path(tempfile.gettempdir()).glob("holdfast-kernel-*"))
-    assert (left_behind(), after - before) == ([], set())
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No kernel, no supervisor, no child of theirs and no private folder outlives the tests of a module.
+
+    Private folders are made in a folder of the module's own: other workers make theirs at the same time.
+    """
+    tmp_path_factory.getbasetemp()  # pytest's own folder must not be made in ours
+    with tempfile.TemporaryDirectory(prefix="hf-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
+        assert (left_behind(), list(Path(folder).glob("holdfast-kernel-*"))) == ([], [])
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Manifests over HTTP: a session as one document, and a session replaced by what such a document says."""
 
-import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +11,26 @@ from holdfast.core.encoding import JSON, plain
 from holdfast.core.manifest import CORE_MEMORY, MEMORY, manifest_from, written
 from holdfast.core.manifest_files import Place
 from holdfast.runtime.engine import Runtime
+from holdfast.runtime.settings import now_ms
 from holdfast.server.callers import Caller, Calling, ThreadId
 from holdfast.server.routes.threads import IfMatch, etag, expected
 from holdfast.server.wire import committed_view
 from holdfast.workbench import manifests
+from holdfast.workbench.checkpoints import Checkpoints
 from holdfast.workbench.volume import Volume
 
 DOCUMENT = "application/json"
 
 
 async def exported(caller: Caller, session: str) -> Response[bytes]:
-    """A session as a manifest; a server with a volume keeps it there before it answers."""
+    """A session as a manifest; a server with a volume writes a checkpoint there before it answers."""
     async with caller.runtime() as runtime:
-        manifest = await manifests.exported(caller.db, session, defaults_of(runtime))
+        defaults = defaults_of(runtime)
+    manifest = await manifests.exported(caller.db, session, defaults)
     if (volume := caller.serving.settings.volume) is not None:
         place = Place(workspace=caller.identity.workspace, user=caller.identity.user, session=session)
         own = Volume(Path(volume), caller.identity.tenant, caller.identity.user)
-        await asyncio.to_thread(manifests.save, own, place, manifest)
+        await Checkpoints(caller.db, own, place, clock=now_ms, defaults=defaults).save()
     return Response(written(manifest), media_type=DOCUMENT)
 
 
@@ -47,7 +48,7 @@ async def replace_session(
             caller.db,
             thread_id,
             manifest,
-            now=time.time_ns() // 1_000_000,
+            now=now_ms(),
             owner=caller.identity.user,
             defaults=defaults_of(runtime),
             expect=expected(if_match),

@@ -25,6 +25,7 @@ from holdfast.client.sessions import (
     UnfinishedView,
 )
 from holdfast.client.transcripts import EpisodeLeft, EpisodePage
+from holdfast.companion.memory_control import sentence_of
 from holdfast.core.encoding import plain
 from holdfast.core.errors import InvalidArgument, ThreadNotFound
 from holdfast.core.values import Head, Item, RecordQuery, Summary
@@ -105,7 +106,8 @@ async def get_episode(episode_id: FromPath[str], caller: Calling) -> EpisodeLeft
     found = await episode(caller.db, named(episode_id))
     db = caller.db if found.user is None else caller.scoped(found.user)
     kept = await kept_of(memory_of(db, found.thread, found.user), found)
-    told = plain(episode_view(found)) | plain({"facts": kept.facts, "rules": kept.rules})
+    facts = [plain(fact) | {"says": sentence_of(fact)} for fact in kept.facts]
+    told = plain(episode_view(found)) | plain({"facts": facts, "rules": kept.rules})
     if kept.arc is not None:
         told |= plain({name: getattr(kept.arc, name) for name in ("summary", "themes", "open_loops")})
     return msgspec.convert(told, EpisodeLeft)

@@ -95,7 +95,7 @@ async def record_voice_turn(
     was heard as its key, it has what was found then. What nobody has judged is judged now, and logged as
     late.
     """
-    key = check_id(request.headers.get(KEY) or secrets.token_hex(16), "idempotency key")
+    key = check_id(request.headers.get(KEY, secrets.token_hex(16)), "idempotency key")
     mode = mode_of(data.mode)
     async with caller.home(thread_id, mode=mode, user=data.user, someone=True) as home:
         assessed = await _assessed(thread_id, data, key, caller, home)

@@ -139,6 +139,7 @@ export class Chatting {
         if (this.incognito) this.talk.close("This chat is over, and nothing of it was kept.");
         tell("The session has ended.");
       },
+      grown: () => this.talk.scrollDown(),
       cancel: () => { put(this.talk.cards); this.talk.box.focus(); },
     });
   }

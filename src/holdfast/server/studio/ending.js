@@ -3,7 +3,7 @@
 import { get, path, post } from "./api.js";
 import { make, put } from "./dom.js";
 import { button, chip, link, tell } from "./parts.js";
-import { forget, sentence } from "./pages/memory.js";
+import { forget } from "./pages/memory.js";
 import { count } from "./words.js";
 
 const ANSWERS = { y: "positive", n: "negative", s: null };
@@ -15,14 +15,15 @@ export function answerOf(letter) {
   return ANSWERS[letter.toLowerCase()];
 }
 
-/** A card that asks how it was, ends the session, and shows what it left. `over(status)` is told of the end. */
-export function endCard({ id, user, incognito, over, cancel, signal }) {
+/** A card that asks how it was, ends the session, and shows what it left. `over()` is told of the end, `grown()` of more to see. */
+export function endCard({ id, user, incognito, over, grown, cancel, signal }) {
   const card = make("section.card.stack", { "aria-label": "End of the session", role: "group" });
   const end = (feedback) => async () => {
     const done = await post(path`/sessions/${id}/end`, { feedback });
-    over(done);
+    over();
     if (incognito || !done.episode) put(card, ...nothing(incognito));
     else await showKept(card, done.episode, user, signal);
+    grown();
   };
   put(card, make("h2.minor", {}, "Before you go: did this help?"),
     make("p.quiet.small", {}, incognito ? "Nothing of this chat is kept." : "Only your yes or no is kept, never a word of yours. You need not answer."),
@@ -52,7 +53,7 @@ async function showKept(card, episode, user, signal) {
 }
 
 function told(left, user, again) {
-  const learned = [...left.rules.map((rule) => [rule, rule.text]), ...left.facts.map((fact) => [fact, sentence(fact)])];
+  const learned = [...left.rules.map((rule) => [rule, rule.text]), ...left.facts.map((fact) => [fact, fact.says])];
   return [
     make("h2.minor", {}, `The session has ended after ${count(left.turns, "turn")}`),
     left.summary && make("p", {}, asSentence(left.summary)),

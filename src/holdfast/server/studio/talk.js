@@ -10,6 +10,7 @@ import { asListed, Transcript } from "./transcript.js";
 const PAGE = 60;
 const END = 999_999_999; // no event of a version has a place behind this one
 const NEAR = 80;
+const GAP = 12;
 const ENDINGS = { cancelled: "Stopped.", failed: "The turn failed.", interrupted: "The turn was interrupted.", suspended: "It waits for a decision." };
 
 /**
@@ -154,7 +155,15 @@ export class Talk {
     if (message.role === "user") this.dropUnsent();
     if (this.at !== null || this.log !== "history") return;
     if (this.tail.firstElementChild?.tagName === "P") put(this.tail);
-    this.transcript.add(asListed(message, version));
+    const added = this.transcript.add(asListed(message, version));
+    if (added?.classList.contains("careful")) this.showFrom(added);
+  }
+
+  /** Show a message from its beginning: what matters most in it stands there. */
+  showFrom(element) {
+    this.stuck = false;
+    const { scroller } = this; // and not the page around it, which scrollIntoView moves too
+    requestAnimationFrame(() => { scroller.scrollTop += element.getBoundingClientRect().top - scroller.getBoundingClientRect().top - GAP; });
   }
 
   /** What is at work, in words for people, until there is an answer to read. */

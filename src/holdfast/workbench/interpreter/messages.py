@@ -16,8 +16,6 @@ from holdfast.workbench.interpreter.port import Output, Printed, Raised, Shown
 Message = dict[str, Any]
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_HELD = 10_000
-"""How many messages may wait for us before the newest are lost."""
 _PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
 
 
@@ -49,7 +47,6 @@ class Channels:
     def _connect(self, kind: int, connection: dict[str, Any], port: str) -> zmq.asyncio.Socket:
         socket = self._context.socket(kind)
         socket.linger = 0
-        socket.set_hwm(_HELD)
         socket.connect(f"ipc://{connection['ip']}-{connection[port]}")
         return socket
 

@@ -121,7 +121,7 @@ class Page {
     put(this.badges,
       this.incognito && chip("Incognito", "veil", "veil"),
       chip(this.incognito ? "nobody" : detail ? detail.owner ?? "nobody’s" : this.turn().user, "", "person"),
-      detail && chip(`version ${detail.version}`),
+      detail && make("span.only-wide", {}, chip(`version ${detail.version}`)),
       this.logChoice,
       this.badge ??= make("span", {}, detail && chip("Checking…", "", "chain")),
       this.chatting?.agent.model === "offline" && chip("offline", "warn"),
