@@ -1,4 +1,4 @@
-"""What one owner's memory of 100,000 facts knows about a message by vectors, on SQLite and PostgreSQL."""
+"""What one owner's memory of 20,000 facts knows about a message by vectors, on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.runtime.memory.retrieving import VECTORS, Retriever
 
 async def measure(ground: Ground) -> Section:
     """Every fact has a vector; it is measured by vectors alone, and together with words. No target is set."""
-    count = ground.count(100_000, 3_000)
+    count = ground.count(20_000, 3_000)
     async with AsyncExitStack() as stack:
         contestants: list[Contestant] = []
         for store, url in (

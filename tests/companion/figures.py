@@ -1,8 +1,8 @@
 """How the crisis gate does on the labelled messages and conversations: makes the tables of the safety page.
 
-``python -m tests.companion.figures`` measures the development part and writes its tables into the page.
-``python -m tests.companion.figures --held-out`` measures the held-out part too.
-It prints no message of either.
+``python -m tests.companion.figures`` tells how the floor did on the development part, each message judged by
+weights that were made without it, and writes the tables into the page. ``--held-out`` measures the held-out
+part too. It prints no message of either.
 """
 
 import argparse
@@ -14,47 +14,21 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from holdfast.companion.crisis.floor import floor
+from holdfast.companion.crisis.floor import Judged, floor
 from holdfast.companion.crisis.judging import Judgement, request, settle
 from holdfast.runtime.messages import Message
 from holdfast.testing.scripted import ScriptedModel
+from tests.companion.labelled import HERE, Conversation, as_messages, conversations, messages, said
 
-HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "companion" / "safety.md"
-PARTS = {"development": "Development", "held_out": "Held out"}
+VALIDATED = HERE / "development" / "cross_validated.json"
+DEVELOPMENT, HELD_OUT = "development", "held_out_2"
 WRONG_BY_ONE, SILENT, SEED = 0.10, 0.05, 7
 """The scripted model is one level off in a tenth of its answers, and fails to answer in a twentieth."""
-
-
-class Turn(msgspec.Struct, frozen=True):
-    """One turn of a conversation."""
-
-    role: str
-    text: str
-
-
-class Labelled(msgspec.Struct, frozen=True):
-    """A message and how serious it was labelled."""
-
-    text: str
-    level: int
-    kind: str
-    language: str
-    before: tuple[Turn, ...] = ()
-
-
-class Conversation(msgspec.Struct, frozen=True):
-    """A conversation, and the turn by which its risk must have been noticed."""
-
-    shape: str
-    turns: tuple[Turn, ...]
-    at_risk_from: int | None
-    level: int
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -66,35 +40,32 @@ class Pair(msgspec.Struct, frozen=True):
     language: str = "en"
 
 
-def messages(part: str) -> list[Labelled]:
-    """The labelled messages of a part."""
-    return [msgspec.convert(line, Labelled) for line in _lines(part, "messages")]
-
-
-def conversations(part: str) -> list[Conversation]:
-    """The conversations of a part."""
-    return [msgspec.convert(line, Conversation) for line in _lines(part, "conversations")]
-
-
-def _lines(part: str, name: str) -> list[Any]:
-    text = (HERE / part / f"{name}.jsonl").read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines() if line]
-
-
 def judged(part: str) -> list[Pair]:
     """Every message, judged by the floor and by both."""
     chance = random.Random(SEED)
-    return [_pair(one.text, _turns(one.before), one.level, chance, one.language) for one in messages(part)]
+    given = messages(part)
+    found = _cross_validated()["messages"] if part == DEVELOPMENT else [None] * len(given)
+    return [
+        _pair(one.text, as_messages(one.before), one.level, chance, by, one.language)
+        for one, by in zip(given, found, strict=True)
+    ]
 
 
-def _turns(turns: Sequence[Turn]) -> list[Message]:
-    return [Message(role=turn.role, content=turn.text) for turn in turns]
+def _cross_validated() -> dict[str, list[Any]]:
+    """What the floor found with weights that were made without what is judged: see ``training``."""
+    found: dict[str, list[Any]] = json.loads(VALIDATED.read_text("utf-8"))
+    return found
 
 
 def _pair(
-    text: str, before: Sequence[Message], level: int, chance: random.Random, language: str = "en"
+    text: str,
+    before: Sequence[Message],
+    level: int,
+    chance: random.Random,
+    by: Sequence[int] | None,
+    language: str = "en",
 ) -> Pair:
-    found = floor(text, before)
+    found = floor(text, before) if by is None else Judged(level=by[0], leans=bool(by[1]))
     model = asyncio.run(_scripted(text, before, level, chance))
     settled = settle(found, model, failed=model is None)
     return Pair(level, int(found.level), int(settled.level), language)
@@ -141,31 +112,34 @@ class Walked(msgspec.Struct, frozen=True):
 def walked(part: str, by: str = "floor") -> list[Walked]:
     """Every conversation, turn by turn."""
     chance = random.Random(SEED)
-    return [_walked(conversation, chance, by) for conversation in conversations(part)]
+    talks = conversations(part)
+    found = _cross_validated()["conversations"] if part == DEVELOPMENT else [None] * len(talks)
+    return [_walked(talk, chance, by, levels) for talk, levels in zip(talks, found, strict=True)]
 
 
-def _walked(conversation: Conversation, chance: random.Random, by: str) -> Walked:
-    due, found = conversation.at_risk_from, []
-    for at, turn in enumerate(conversation.turns):
-        if turn.role == "user":
-            label = conversation.level if due is not None and at >= due else 0
-            pair = _pair(turn.text, _turns(conversation.turns[:at]), label, chance)
-            found.append((at, found_by(pair, by)))
+def _walked(
+    conversation: Conversation, chance: random.Random, by: str, levels: Sequence[Sequence[int]] | None
+) -> Walked:
+    turns, found = said(conversation), []
+    for number, (at, text, before, label) in enumerate(turns):
+        pair = _pair(text, before, label, chance, levels[number] if levels else None)
+        found.append((at, found_by(pair, by)))
     asked = next((at for at, level in found if level >= 1), None)
     acted = next((at for at, level in found if level >= 2), None)
-    return Walked(conversation.shape, due, asked, acted)
+    return Walked(conversation.shape, conversation.at_risk_from, asked, acted)
 
 
-def milliseconds(part: str) -> float:
-    """What the floor takes for a message, in the middle of all."""
-    given = [(one.text, _turns(one.before)) for one in messages(part)]
-    for text, before in given:
-        floor(text, before)
+def milliseconds(part: str, some: int = 300) -> float:
+    """What the floor takes for a message, in the middle of some: the best of three times each."""
+    given = [(one.text, as_messages(one.before)) for one in messages(part)[:some]]
     taken = []
     for text, before in given:
-        began = time.thread_time()
-        floor(text, before)
-        taken.append((time.thread_time() - began) * 1000)
+        times = []
+        for _ in range(3):
+            began = time.thread_time()
+            floor(text, before)
+            times.append(time.thread_time() - began)
+        taken.append(min(times) * 1000)
     return statistics.median(taken)
 
 
@@ -242,12 +216,10 @@ def main() -> None:
     """Measure, and write the page."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--held-out", action="store_true", help="measure the held-out part too")
-    parts = list(PARTS) if options.parse_args().held_out else ["development"]
+    parts = [DEVELOPMENT, HELD_OUT] if options.parse_args().held_out else [DEVELOPMENT]
     for part in parts:
         PAGE.write_text(written(PAGE.read_text("utf-8"), part, tables(part)), "utf-8")
-    told = (
-        f"{PAGE.name}: {', '.join(parts)}; the floor takes {milliseconds('development'):.2f} ms a message\n"
-    )
+    told = f"{PAGE.name}: {', '.join(parts)}; the floor takes {milliseconds(DEVELOPMENT):.2f} ms a message\n"
     sys.stdout.write(told)
 
 

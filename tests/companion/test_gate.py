@@ -113,7 +113,7 @@ def test_the_path_says_whose_judgement_holds() -> None:
 
 
 def test_without_the_model_that_was_asked_small_signs_are_asked_about() -> None:
-    found = floor("I gave my sister my headphones, she should have them")
+    found = floor("My flat is tidy and my bills are paid")
     settled = settle(found, None, failed=True)
 
     assert (found.level, settled.level) == (Level.NONE, Level.UNCLEAR)

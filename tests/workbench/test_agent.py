@@ -16,11 +16,13 @@ from holdfast.core.errors import ManifestConflict, ModelFailed
 from holdfast.core.values import RecordQuery
 from holdfast.runtime.effects import effects
 from holdfast.runtime.events import Event, TextDelta
+from holdfast.runtime.messages import Message
 from holdfast.runtime.models import Request
 from holdfast.runtime.suspension import UseResult
 from holdfast.testing.scripted import ScriptedModel, calls
 from holdfast.workbench.agent import Agent, Worked
 from holdfast.workbench.agent_tools import LOST
+from holdfast.workbench.finishing import finished
 from holdfast.workbench.interpreter.port import Output, Printed
 from holdfast.workbench.sandboxes import snapshots
 from holdfast.workbench.sessions import Workbench
@@ -291,6 +293,16 @@ async def test_finish_ends_the_turn_without_asking_the_model_again(working: Work
 
     assert worked.text == "42"
     assert len(model.requests) == 1
+
+
+def test_what_is_told_after_finishing_does_not_undo_it() -> None:
+    asked = Message(role="user", content="What is it?")
+    call = Message(role="assistant", kind="call", call="c1", name="finish", arguments={})
+    result = Message(role="tool", kind="result", call="c1", content={"answer": "42"})
+    note = Message(role="system", content="The interpreter is a new one.")
+
+    assert finished([asked, call, result, note]) == "42"
+    assert finished([asked, call, result, asked]) is None
 
 
 async def test_finish_takes_a_long_answer_from_the_interpreter(working: Working) -> None:

@@ -38,7 +38,7 @@ async def db(tmp_path: Path) -> AsyncIterator[hf.Database]:
             body = {"path": "artifacts/1/map.bin"}
             tags = (f"{who}-1",)
             await db.records.put(Record(kind="artifact", id=f"{who}-map", owner=who, tags=tags, body=body))
-        (volume.folder / "memory" / "link").symlink_to("/etc/passwd")
+        (Volume(root, "default", "alice").folder / "memory" / "link").symlink_to("/etc/passwd")
         yield db
 
 

@@ -27,6 +27,8 @@ from holdfast.server.settings import PREFIX, ServerSettings, as_variables, from_
 
 KEEP_SECONDS = 30
 """How long an idle connection is kept. Clients must give theirs up first, or they send into its end."""
+START_SECONDS = 60
+"""How long a worker may be silent before it is replaced; on a busy machine one takes long to start."""
 WAITING = 2_048
 """How many connections may wait to be taken."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -130,6 +132,7 @@ def config_of(settings: ServerSettings) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=KEEP_SECONDS,
+        timeout_worker_healthcheck=START_SECONDS,
         timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
         http=Connection,
     )

@@ -73,9 +73,23 @@ async def experiment(db: Database, name: str) -> Experiment:
     Raises:
         RecordNotFound: There is none of this name.
     """
-    found = experiment_of(await db.records.get(EXPERIMENT, name))
+    return (await _with_results(db, name))[0]
+
+
+async def _with_results(db: Database, name: str) -> tuple[Experiment, list[Result]]:
+    """An experiment and all of its results, of which its numbers are."""
+    found = await last_run(db, name)
     every = [result async for result in every_result(db, name)]
-    return msgspec.structs.replace(found, summary=summed(every))
+    return msgspec.structs.replace(found, summary=summed(every)), every
+
+
+async def last_run(db: Database, name: str) -> Experiment:
+    """An experiment as it stood when it was last run; no result is read.
+
+    Raises:
+        RecordNotFound: There is none of this name.
+    """
+    return experiment_of(await db.records.get(EXPERIMENT, name))
 
 
 async def results(
@@ -102,11 +116,10 @@ async def compare(db: Database, first: str, second: str) -> Comparison:
         RecordNotFound: There is none of a name.
         InvalidArgument: They are not about the same data set.
     """
-    one, other = await experiment(db, first), await experiment(db, second)
+    (one, left), (other, right) = await _with_results(db, first), await _with_results(db, second)
     if one.plan.dataset != other.plan.dataset:
         sets = f"{one.plan.dataset!r} and {other.plan.dataset!r}"
         raise InvalidArgument(problem=f"They are about two data sets, {sets}, so nothing can be compared.")
-    left, right = [[result async for result in every_result(db, name)] for name in (first, second)]
     found = side_by_side(left, right)
     moved = [each.difference for each in found if each.difference is not None]
     return Comparison(
@@ -125,7 +138,7 @@ async def drop_experiment(db: Database, name: str) -> int:
     Raises:
         RecordNotFound: There is none of this name.
     """
-    await db.records.get(EXPERIMENT, name)
+    await last_run(db, name)
     count = 0
     query = RecordQuery(kind=RESULT, tags=(f"experiment:{name}",), limit=PAGE)
     while found := await db.records.find(query):

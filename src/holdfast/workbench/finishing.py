@@ -47,6 +47,6 @@ def finished(messages: Sequence[Message]) -> str | None:
             if message.name == FINISH and found is not None and isinstance(found.content, dict):
                 answer = found.content.get(ANSWER)
                 return answer if isinstance(answer, str) else None
-        else:
+        elif message.role != "system":  # what it was told of its interpreter since does not undo it
             return None
     return None

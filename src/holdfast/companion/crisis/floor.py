@@ -1,15 +1,17 @@
 """How serious a message is, by its words and the turns before it: always an answer, always the same.
 
-The words are data (``lexicon/``); this is how their signs are weighed. It errs to caution: what a model
-judges can raise its level and never lower it.
+The level is the higher of two: what the message reads like, learnt from labelled ones (``scoring``), and what
+it states (``statements``). It errs to caution: what a model judges can raise its level and never lower it.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.companion.crisis.lexicon import Lexicon, lexicon
-from holdfast.companion.crisis.reading import AIDS, CORE, OTHERS, Reading, read
+from holdfast.companion.crisis.lexicon import Lexicon, language_among, lexicon
+from holdfast.companion.crisis.reading import OTHERS, Reading, read
+from holdfast.companion.crisis.scoring import Weights, features, scores, weights
+from holdfast.companion.crisis.statements import Statement, stated
 from holdfast.companion.crisis.words import words
 from holdfast.companion.values import Level
 from holdfast.runtime.messages import Message
@@ -18,32 +20,22 @@ TURNS = 12
 """How many of the person's earlier messages are read."""
 SHORT = 8
 """An answer of so many words is an answer to the question before it, and nothing else."""
-MANY = 4
-"""So many kinds of small signs in one message are no chance."""
-ASKS_FROM, ACTS_FROM = 2.5, 4.0
-"""What small signs of several turns must add up to."""
-KINDS = {
-    "intent": "explicit",
-    "act": "explicit",
-    "wish": "explicit",
-    "passive": "passive",
-    "veiled": "veiled",
-    "coded": "coded",
-    "selfharm": "self-harm",
-    "method": "means",
-    "means": "means",
-    "might": "means",
-    "prepared": "preparation",
-    "farewell": "preparation",
-    "threat": "harm to others",
-    "violence": "harm to others",
-    "concern": "worry for another",
-    "distress": "unclear",
-    "topic": "unclear",
-    "weak": "unclear",
-}
-ORDER = list(KINDS)
-"""Which of two signs of one weight names the whole: danger to oneself comes first."""
+LEANS = -1.0
+"""How far below the first level a message may score and still be asked about, if no model could be."""
+FEW = 3
+"""So few words that name no danger are an answer and no more: they are not scored."""
+RECENT = 6
+"""How many of them can make a question about means grave."""
+DARK = 2.0
+"""How far below risk a message must score to add nothing to the turns around it."""
+ASKS_FROM, ACTS_FROM, FADES = 1.5, 2.0, 0.7
+"""What the turns must add up to for a question and for a crisis reply, and how fast earlier ones fade."""
+READS = ("", "reads as unclear", "reads as risk", "reads as danger now")
+ANSWERED, MEANS_AFTER, ADDS_UP = (
+    "answers a direct question",
+    "means or a time after dark turns",
+    "turns add up",
+)
 SELF, ANOTHER = "self", "another"
 
 
@@ -63,73 +55,78 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     leans: bool = False
 
 
+class Weighed(msgspec.Struct, frozen=True):
+    """A message by itself: what was read, how it scores, and what it states."""
+
+    reading: Reading
+    margins: Sequence[float]
+    states: Sequence[Statement]
+
+    @property
+    def scored(self) -> int:
+        """The level that the scores give; a denial that nothing speaks against is believed."""
+        one, two, three = self.margins[:3]
+        if self.brief:
+            return Level.NONE
+        if two > 0 and not self.denies:
+            return Level.IMMINENT if three > 0 else Level.RISK
+        return Level.UNCLEAR if max(one, two) > 0 else Level.NONE
+
+    @property
+    def brief(self) -> bool:
+        """Whether it is an answer of a few words that names no danger."""
+        return self.reading.length <= FEW and not self.reading.concepts & lexicon().groups["dangers"]
+
+    @property
+    def denies(self) -> bool:
+        """Whether it denies a danger and says nothing else that shows one."""
+        groups, said = lexicon().groups, self.reading.concepts
+        return bool(said & groups["denials"]) and not said & groups["dangers"]
+
+    @property
+    def level(self) -> int:
+        """How serious it is by itself."""
+        return max(self.scored, self.states[0].level if self.states else Level.NONE)
+
+    @property
+    def points(self) -> float:
+        """What it adds to the turns around it: nothing if harmless, 1 where risk begins, 2 at most."""
+        if self.level >= Level.RISK:
+            return 2.0
+        return 0.0 if self.brief else min(max(self.margins[1] / DARK + 1, 0.0), 2.0)
+
+
 def floor(message: str, before: Sequence[Message] = ()) -> Judged:
     """Judge a message by itself and by the turns before it."""
+    return judge(message, before, weights())
+
+
+def judge(message: str, before: Sequence[Message], by: Weights) -> Judged:
+    """Judge a message with these weights."""
     known = lexicon()
-    now = read(message, known)
-    answered = _answer(now, _asked(before, known))
-    if answered == Level.NONE and not now.has(*CORE, *OTHERS, "intent", "act"):
-        return _judged(now, Level.NONE, says_safe=True)
-    earlier = [read(turn.text, known) for turn in before if turn.role == "user"][-TURNS:]
-    alone = max(level_of(now), answered or Level.NONE)
-    level = max(alone, _in_context(now, earlier, alone))
-    return _judged(now, level, says_safe=level == Level.NONE and now.has("safe"))
+    now = weigh(message, known, by)
+    answered = _answer(now.reading, _asked(before, known))
+    if answered == Level.NONE and not now.states:
+        return Judged(says_safe=True, confidence=0.9)
+    earlier = [weigh(turn.text, known, by) for turn in [one for one in before if one.role == "user"][-TURNS:]]
+    seen = {ANSWERED: answered or Level.NONE, **_in_context(now, earlier)}
+    level = max(now.level, *seen.values())
+    names = [one.name for one in now.states] + ([READS[now.scored]] if now.scored else [])
+    names += [name for name, found in seen.items() if found > now.level]
+    return _judged(now, level, tuple(sorted(set(names))))
 
 
-def level_of(now: Reading) -> int:
-    """How serious a message is by itself."""
-    displaced = now.has("displaced")
-    hits = [hit for hit in now.hits if displaced or not hit.other]
-    kinds = {hit.sign.shows for hit in hits}
-    aids = len({hit.pattern for hit in hits if hit.sign.shows in AIDS})
-    small = len({hit.sign.name for hit in hits if hit.sign.shows == "weak"}) + now.has("soon")
-    level = _of_self(kinds, aids, small, soon=now.has("soon"))
-    level = max(level, _of_others(kinds, soon=now.has("soon")))
-    if now.has("wants_distance") and level == Level.RISK and not kinds & {"intent", "act", "selfharm"}:
-        level = Level.UNCLEAR
-    return level if displaced else max(level, _of_another(now))
-
-
-def _of_self(kinds: set[str], aids: int, small: int, *, soon: bool) -> int:
-    if kinds & {"intent", "act"}:
-        return Level.IMMINENT
-    if kinds & CORE:
-        return Level.IMMINENT if aids or soon else Level.RISK
-    if kinds & {"selfharm", "concern"}:  # a concern only stays among them where the friend may be nobody else
-        return Level.RISK
-    points = aids + bool(kinds & {"distress", "topic"}) + (0.5 if soon else 0)
-    if small >= MANY:
-        return Level.RISK
-    if aids >= 2 and points >= 2.5:
-        return Level.IMMINENT
-    if points >= 1.5 and aids:
-        return Level.RISK
-    return (
-        Level.UNCLEAR
-        if small >= MANY - 1 or kinds & {"distress", "topic", *AIDS} - {"farewell"}
-        else Level.NONE
-    )
-
-
-def _of_others(kinds: set[str], *, soon: bool) -> int:
-    if "threat" in kinds:
-        return Level.IMMINENT
-    if "violence" in kinds:
-        return Level.IMMINENT if "means" in kinds else Level.RISK
-    return Level.NONE
-
-
-def _of_another(now: Reading) -> int:
-    if not any(hit.other and hit.sign.weight >= Level.RISK for hit in now.hits):
-        return Level.NONE
-    return Level.RISK if now.has("worry") else Level.UNCLEAR
+def weigh(message: str, known: Lexicon, by: Weights) -> Weighed:
+    """Read a message, score it, and find what it states."""
+    reading = read(message, known)
+    return Weighed(reading, scores(features(reading), by), stated(reading))
 
 
 def _asked(before: Sequence[Message], known: Lexicon) -> frozenset[str]:
     """What the last reply asked."""
-    if not before or before[-1].role != "assistant":
+    if not before or before[-1].role != "assistant" or "?" not in before[-1].text:
         return frozenset()
-    return read(before[-1].text, known).frames & {"asks_risk", "asks_plan", "asks_safe"}
+    return read(before[-1].text, known).answers & {"asks_risk", "asks_plan", "asks_safe"}
 
 
 def _answer(now: Reading, asked: frozenset[str]) -> int | None:
@@ -137,13 +134,13 @@ def _answer(now: Reading, asked: frozenset[str]) -> int | None:
     if not asked:
         return None
     short = now.length <= SHORT
-    if now.has("safe"):
+    if "safe" in now.answers:
         return Level.NONE
-    if now.has("no") and not (short and now.has("yes", "unsure")):
+    if "no" in now.answers and not (short and now.answers & {"yes", "unsure"}):
         return _denial(asked, short=short)
-    if short and now.has("unsure"):
+    if short and "unsure" in now.answers:
         return Level.RISK if asked == {"asks_safe"} else Level.UNCLEAR
-    if short and now.has("yes"):
+    if short and "yes" in now.answers:
         return Level.IMMINENT if "asks_plan" in asked else Level.RISK if "asks_risk" in asked else Level.NONE
     return None
 
@@ -155,59 +152,73 @@ def _denial(asked: frozenset[str], *, short: bool) -> int:
     return Level.UNCLEAR if "asks_risk" in asked else Level.RISK
 
 
-def _in_context(now: Reading, earlier: Sequence[Reading], alone: int) -> int:
-    """What it is with the turns before it: a question about means, a preparation, one sign too many."""
-    if not earlier or now.has("story", "leaving"):
-        return alone
-    highest = max(level_of(turn) for turn in earlier)
-    dark = sum(_points(turn) for turn in earlier)
-    if now.has("might", "method", *AIDS, "soon") and highest >= Level.RISK:
-        return Level.IMMINENT if now.has("might", "method", *AIDS) else Level.RISK
-    if dark >= 1 and now.has("might", "method", "means", "prepared"):
-        return Level.RISK
-    own = _points(now)
-    if own and dark + own >= ACTS_FROM:
-        return Level.RISK
-    return Level.UNCLEAR if own and dark + own >= ASKS_FROM else alone
+def _in_context(now: Weighed, earlier: Sequence[Weighed]) -> dict[str, int]:
+    """What it is with the turns before it: means or a time after dark turns, or one sign too many."""
+    told = now.reading
+    if not earlier or told.has("fiction", "daily", "joyful", "recovered") or now.denies:
+        return {}
+    found: dict[str, int] = {}
+    highest = max(turn.level for turn in earlier[-RECENT:])
+    means = told.concepts & lexicon().groups["means"]
+    if means and highest >= Level.RISK:
+        found[MEANS_AFTER] = int(Level.IMMINENT)
+    elif highest and "how" in means and len(means) > 1:
+        found[MEANS_AFTER] = int(Level.RISK)
+    elif highest >= Level.RISK and told.has("near") and told.length <= SHORT:
+        found[MEANS_AFTER] = int(Level.IMMINENT)
+    dark = 0.0
+    for turn in earlier:
+        dark = FADES * dark + turn.points
+    whole = FADES * dark + now.points
+    if now.points and whole >= ASKS_FROM:
+        found[ADDS_UP] = int(Level.RISK if whole >= ACTS_FROM else Level.UNCLEAR)
+    return found
 
 
-def _points(turn: Reading) -> float:
-    """What the signs of a turn about the person weigh together: each once, and no frame."""
-    if turn.has("story", "leaving"):
-        return 0.0
-    weights = {hit.pattern: hit.sign.weight for hit in turn.hits if not hit.other}
-    return min(sum(weights.values()), 2.0)
-
-
-def _judged(now: Reading, level: int, *, says_safe: bool) -> Judged:
-    ranked = sorted(now.hits, key=lambda hit: (-hit.sign.weight, ORDER.index(hit.sign.shows)))
-    displaced = now.has("displaced")
-    other = (
-        bool(ranked) and not displaced and all(hit.other for hit in ranked if hit.sign.weight >= Level.RISK)
-    )
-    other = other and any(hit.other for hit in ranked)
-    kind = KINDS[ranked[0].sign.shows] if ranked and level else ("unclear" if level else "")
+def _judged(now: Weighed, level: int, names: tuple[str, ...]) -> Judged:
+    """What is told of a level: what kind of danger, and whose."""
+    displaced = now.reading.has("asksfriend")
+    about = SELF if displaced or not level or not _of_another(now) else ANOTHER
     return Judged(
         level=level,
-        confidence=_confidence(level, ranked[0].sign.weight if ranked else 0.0),
-        kind="worry for another" if other and level else "displaced" if displaced and level else kind,
-        about=ANOTHER if other and level else SELF,
-        signs=tuple(sorted({hit.sign.name for hit in ranked})) if level else (),
-        says_safe=says_safe,
-        leans=any(not hit.other and hit.sign.shows != "might" for hit in now.hits),
+        confidence=0.9 if now.states or max(now.margins[max(level - 1, 0)], -now.margins[0]) > 1 else 0.6,
+        kind=_kind(now, about, displaced=displaced) if level else "",
+        about=about,
+        signs=names if level else (),
+        says_safe=not level and "safe" in now.reading.answers,
+        leans=bool(level) or (now.margins[0] > LEANS and not now.brief),
     )
 
 
-def _confidence(level: int, strongest: float) -> float:
-    """Sure where one sign says it all, less so where several had to."""
-    return 0.9 if level == Level.NONE or strongest >= level else 0.6
+def _of_another(now: Weighed) -> bool:
+    """Whether somebody writes about another person who is in danger, and not about themselves."""
+    if now.states or now.margins[3] <= 0:
+        return False
+    return now.reading.has(*OTHERS)
+
+
+def _kind(now: Weighed, about: str, *, displaced: bool) -> str:
+    if about == ANOTHER:
+        return "worry for another"
+    if displaced:
+        return "displaced"
+    if now.states:
+        return now.states[0].kind
+    if now.margins[4] > 0 and now.reading.has("kill", "hurt_other", "gun", "knife", "anger", "foe"):
+        return "harm to others"
+    told = now.reading
+    if told.has("selfharm", "blood"):
+        return "self-harm"
+    if told.has("note", "giveaway", "goodbye", "findme"):
+        return "preparation"
+    if told.has("pills", "gun", "rope", "height", "train", "poison"):
+        return "means"
+    return "passive" if told.has("wish", "burden", "-livingness", "-here") else "veiled"
 
 
 def language_of(message: str, before: Sequence[Message] = (), default: str = "en") -> str:
-    """The language that somebody writes in, by its commonest words."""
+    """The language that somebody writes in, by its words and its letters."""
     known = lexicon()
     recent = [turn.text for turn in before if turn.role == "user"][-3:]
-    said = set(words(" ".join([*recent, message, message]), known.spelling))
-    counts = {code: len(said & language.common) for code, language in known.languages.items()}
-    best = max(counts, key=lambda code: (counts[code], code == default))
-    return best if counts[best] > counts.get(default, 0) else default
+    text = " ".join([*recent, message])
+    return language_among(words(text, known.spelling), text, known, default)

@@ -1,48 +1,107 @@
-"""The words of danger and of harmless talk, by language: read once from ``lexicon/*.toml``."""
+"""The words of nine languages by what they are about: read once from ``lexicon/*.toml``."""
 
 import functools
 import importlib.resources
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from holdfast.companion.crisis.patterns import Index, Pattern, pattern, vocabulary
-from holdfast.companion.crisis.words import Spelling, simple, spelling
+from holdfast.companion.crisis.words import QUOTE, Spelling, spelling
+
+IDIOM = "idiom"
+"""The concept whose phrases cover what stands within them: ``killing time`` kills nobody."""
+ANSWER = "answer "
+"""Begins the names of what is only looked for in questions and in the answers to them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """What a pattern is a sign of. ``shows`` is one of the kinds of sign that ``signs.toml`` explains."""
+class Found(NamedTuple):
+    """A concept, and the words that stand for it."""
 
-    name: str
-    shows: str
-    weight: float
-    language: str
+    concept: str
+    start: int
+    end: int
+
+
+_Choice = tuple[frozenset[str], tuple[str, ...]]
+"""What may stand at one place of a phrase: one of several words, or a word with one of several beginnings."""
+_Rest = tuple[str, tuple[_Choice, ...]]
+"""A concept, and what must follow the first word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """Words by which a language is recognised, and those that say who is spoken of and what is denied."""
+    """A language: what it is recognised by, and its words and phrases by their first word."""
 
     code: str
     common: frozenset[str]
-    nots: frozenset[str]
-    nots_after: frozenset[str]
-    keeps: frozenset[str]
+    letters: frozenset[str]
     ends: frozenset[str]
-    self: frozenset[str]
-    others: frozenset[str]
+    joins: frozenset[str]
+    whole: Mapping[str, Sequence[_Rest]]
+    begun: Mapping[str, Sequence[_Rest]]
+    lengths: tuple[int, ...]
+
+    def find(self, said: Sequence[str]) -> list[Found]:
+        """The concepts in plain words; what an idiom covers is left out."""
+        found = [hit for at in range(len(said)) for hit in self._at(said, at)]
+        covers = [hit for hit in found if hit.concept == IDIOM]
+        if not covers:
+            return found
+        return [
+            hit
+            for hit in found
+            if hit.concept == IDIOM
+            or not any(idiom.start <= hit.start and hit.end <= idiom.end for idiom in covers)
+        ]
+
+    def begins(self, said: Sequence[str], at: int) -> bool:
+        """Whether a word like "and" begins a clause about the person: "and I want to ..."."""
+        return said[at] in self.joins and any(
+            concept == "self" and not rest
+            for concept, rest in self.whole.get("".join(said[at + 1 : at + 2]), ())
+        )
+
+    def _at(self, said: Sequence[str], at: int) -> list[Found]:
+        """The longest phrase of each concept that begins here."""
+        word = said[at]
+        longest: dict[str, int] = {}
+        for place in self._places(word):
+            for concept, rest in place:
+                end = _end(said, at, rest) if rest else at + 1
+                if end > longest.get(concept, 0):
+                    longest[concept] = end
+        return [Found(concept, at, end) for concept, end in longest.items()]
+
+    def _places(self, word: str) -> list[Sequence[_Rest]]:
+        """Where phrases are listed that begin with a word, or with its beginning."""
+        found = [self.begun[start] for length in self.lengths if (start := word[:length]) in self.begun]
+        if word in self.whole:
+            found.append(self.whole[word])
+        return found
+
+
+def _end(said: Sequence[str], at: int, rest: tuple[_Choice, ...]) -> int:
+    """Where a phrase ends that began with a word, or 0 if it does not go on."""
+    at += 1
+    for whole, begun in rest:
+        while at < len(said) and said[at] == QUOTE:
+            at += 1
+        if at >= len(said) or not (said[at] in whole or said[at].startswith(begun)):
+            return 0
+        at += 1
+    return at
 
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """All of it, ready to be looked up."""
+    """All of it, ready to be looked up. ``groups`` are concepts that count alike."""
 
-    signs: Sequence[Sign]
-    index: Index
-    languages: dict[str, Language]
+    languages: Mapping[str, Language]
     spelling: Spelling
+    concepts: frozenset[str]
+    groups: Mapping[str, frozenset[str]]
 
 
 @functools.cache
@@ -51,44 +110,73 @@ def lexicon() -> Lexicon:
     folder = importlib.resources.files("holdfast.companion.crisis").joinpath("lexicon")
     files = sorted(folder.iterdir(), key=lambda file: file.name)
     read = [tomllib.loads(file.read_text("utf-8")) for file in files if file.name.endswith(".toml")]
-    weights: dict[str, float] = next(one["weights"] for one in read if "weights" in one)
-    languages = [one for one in read if "language" in one]
-    entries = [entry for one in languages for entry in _entries(one, weights)]
-    patterns = [compiled for _, compiled in entries]
-    means = {word: plain for one in languages for word, plain in one.get("means", {}).items()}
-    keys = {simple(word) for one in languages for word in one.get("keys", "").split()}
-    right = {simple(word) for one in languages for word in one.get("right", "").split()}
-    common = {word for one in languages for word in _set(one["common"])}
-    known = vocabulary(patterns) | keys | right | common
+    shared = next(one for one in read if "language" not in one)
+    given = [one for one in read if "language" in one]
+    languages = {one["language"]: _language(one, shared["concepts"]) for one in given}
     return Lexicon(
-        signs=[sign for sign, _ in entries],
-        index=Index(patterns),
-        languages={one["language"]: _language(one) for one in languages},
-        spelling=spelling(means, keys, known),
+        languages=languages,
+        spelling=_spelling(given, languages.values()),
+        concepts=frozenset(given[0]["concepts"]),
+        groups={name: frozenset(listed.split()) for name, listed in shared.items() if name != "concepts"},
     )
 
 
-def _entries(read: dict[str, Any], weights: dict[str, float]) -> Iterator[tuple[Sign, Pattern]]:
-    lists = {name: words.split("|") for name, words in read.get("lists", {}).items()}
-    for given in read["sign"]:
-        shows = given["shows"]
-        sign = Sign(given["name"], shows, given.get("weight", weights[shows]), read["language"])
-        for source in given["patterns"]:
-            yield sign, pattern(source, lists)
-
-
-def _language(read: dict[str, Any]) -> Language:
+def _language(read: Mapping[str, Any], shared: Mapping[str, str]) -> Language:
+    whole: defaultdict[str, list[_Rest]] = defaultdict(list)
+    begun: defaultdict[str, list[_Rest]] = defaultdict(list)
+    answers = {ANSWER + name: listed for name, listed in read["answers"].items()}
+    for concepts in (read["concepts"], shared, answers):
+        for concept, listed in concepts.items():
+            for phrase in listed.replace("\n", " ").split(","):
+                first, *later = phrase.split()
+                rest = tuple(map(_choice, later))
+                for word in first.split("/"):
+                    place = begun[word[:-1]] if word.endswith("*") else whole[word]
+                    place.append((concept, rest))
     return Language(
         code=read["language"],
-        common=_set(read["common"]),
-        nots=_set(read["nots"]),
-        nots_after=_set(read.get("nots_after", "")),
-        keeps=_set(read.get("keeps", "")),
-        ends=_set(read["ends"]),
-        self=_set(read["self"]),
-        others=_set(read["others"]),
+        common=frozenset(read["common"].split()),
+        letters=frozenset(read["letters"]),
+        ends=frozenset(read["ends"].split()),
+        joins=frozenset(read["joins"].split()),
+        whole=dict(whole),
+        begun=dict(begun),
+        lengths=tuple(sorted({len(start) for start in begun})),
     )
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(simple(word) for word in words.split())
+def _choice(place: str) -> _Choice:
+    words = place.split("/")
+    begun = tuple(word[:-1] for word in words if word.endswith("*"))
+    return frozenset(word for word in words if not word.endswith("*")), begun
+
+
+def _spelling(read: Sequence[Mapping[str, Any]], languages: Iterable[Language]) -> Spelling:
+    known = {word for language in languages for word in (*language.common, *language.whole)}
+    known.update(_later(languages))
+    for one in read:
+        known.update(one["right"].split(), one["keys"].split())
+    means = {word: plain for one in read for word, plain in one["means"].items()}
+    return spelling(means, {key for one in read for key in one["keys"].split()}, known)
+
+
+def _later(languages: Iterable[Language]) -> Iterable[str]:
+    """The words of phrases after the first."""
+    for language in languages:
+        for place in (*language.whole.values(), *language.begun.values()):
+            for _, rest in place:
+                for whole, _ in rest:
+                    yield from whole
+
+
+def language_among(said: Iterable[str], text: str, known: Lexicon, default: str = "en") -> str:
+    """The language that plain words are in: by the commonest, by those it knows, and by its letters."""
+    distinct, signs = set(said), set(text.lower())
+    points = {
+        code: 2 * len(distinct & language.common)
+        + sum(word in language.whole for word in distinct) / 2
+        + 2 * len(signs & language.letters)
+        for code, language in known.languages.items()
+    }
+    best = max(points, key=lambda code: (points[code], code == default))
+    return best if points[best] > points[default] else default

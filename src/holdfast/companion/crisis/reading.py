@@ -1,161 +1,106 @@
-"""What a message shows: the signs found in it, without those that idiom, denial, past or story explain."""
+"""What a message says, as concepts: who, what, denied or not, and what stands together in a sentence."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.companion.crisis.lexicon import Language, Lexicon, Sign
+from holdfast.companion.crisis.lexicon import ANSWER, Found, Language, Lexicon, language_among
 from holdfast.companion.crisis.words import COMMA, QUOTE, STOP, words
 
-REACH = 5
-"""How many words a "not" reaches."""
-LONGEST = 2_000
+LONGEST = 600
 """Words that are read of one message: its beginning and its end, if there are more."""
-CORE = frozenset({"wish", "passive", "veiled", "coded", "method"})
-AIDS = frozenset({"means", "prepared", "farewell"})
-SELF = CORE | AIDS | {"intent", "act", "selfharm", "topic"}
-OTHERS = frozenset({"threat", "violence"})
-DENIABLE = frozenset(
-    {"intent", "act", "wish", "selfharm", "coded", "means", "violence", "threat", "concern", "topic"}
-)
-TOLD = SELF | OTHERS | {"concern", "distress", "topic"}
-FRAMES = frozenset(
-    {"harmless", "past", "current", "story", "loss", "joke", "earnest", "displaced", "leaving", "worry"}
-    | {"wants_distance", "soon", "asks_risk", "asks_plan", "asks_safe", "yes", "no", "unsure", "safe"}
-)
+SENTENCE = 40
+"""Words after which a sentence counts as ended, for those who write none."""
+REACH = 4
+"""How many words a "not" reaches."""
+NOTS = frozenset({"not", "cannot"})
+OTHERS = frozenset({"third", "kin", "friend", "child", "foe"})
+QUESTION, QUOTED = "question", "quotation"
 
 
-class Hit(msgspec.Struct, frozen=True):
-    """A sign, where it stands, and whether it is about another person.
+class Sign(msgspec.Struct, frozen=True):
+    """A concept where it stands. ``name`` has a minus before it if a "not" reaches it."""
 
-    ``between`` are the words that a pattern leaves room for: they are not part of the sign.
-    """
-
-    sign: Sign
-    pattern: int
+    name: str
     start: int
     end: int
-    sentence: int
-    between: tuple[str, ...] = ()
-    other: bool = False
+    clause: int
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """The signs that a message has, and what frames it."""
+    """A message as concepts. ``frames`` are those that colour all of it."""
 
-    hits: Sequence[Hit]
-    frames: frozenset[str]
-    length: int
+    said: Sequence[str]
+    language: str
+    signs: Sequence[Sign]
+    sentences: Sequence[frozenset[str]]
+    clauses: Sequence[frozenset[str]]
+    concepts: frozenset[str]
+    answers: frozenset[str]
 
-    def of(self, *kinds: str) -> list[Hit]:
-        """The signs of some kinds."""
-        return [hit for hit in self.hits if hit.sign.shows in kinds]
+    def has(self, *names: str) -> bool:
+        """Whether one of these was said."""
+        return not self.concepts.isdisjoint(names)
 
-    def has(self, *kinds: str) -> bool:
-        """Whether there is a sign or a frame of one of these kinds."""
-        return any(kind in self.frames for kind in kinds) or any(hit.sign.shows in kinds for hit in self.hits)
+    @property
+    def length(self) -> int:
+        """How many words there are, without the marks between them."""
+        return sum(word.isalnum() for word in self.said)
 
 
-def read(message: str, lexicon: Lexicon) -> Reading:
-    """Find what a message shows."""
-    said = words(message, lexicon.spelling)
+def read(message: str, known: Lexicon, default: str = "en") -> Reading:
+    """Read a message."""
+    said = words(message, known.spelling)
     if len(said) > LONGEST:
         said = said[: LONGEST // 2] + said[-LONGEST // 2 :]
-    said = [*said, STOP]
-    found = list(_found(said, lexicon))
-    frames = [hit for hit in found if hit.sign.shows in FRAMES]
-    hits = _kept(said, [hit for hit in found if hit.sign.shows not in FRAMES], frames, lexicon)
-    return Reading(hits, frozenset(hit.sign.shows for hit in frames), sum(word.isalnum() for word in said))
+    language = known.languages[language_among(said, message, known, default)]
+    found = language.find(said)
+    sentence, clause = _parts(said, language)
+    signs = list(_signed([hit for hit in found if not hit.concept.startswith(ANSWER)], clause))
+    together: defaultdict[int, set[str]] = defaultdict(set)
+    apart: defaultdict[int, set[str]] = defaultdict(set)
+    for sign in signs:
+        together[sentence[sign.start]].add(sign.name)
+        apart[sign.clause].add(sign.name)
+    marks = {QUESTION} if "?" in message else set()
+    return Reading(
+        said=said,
+        language=language.code,
+        signs=signs,
+        sentences=[frozenset(one) for one in together.values()],
+        clauses=[frozenset(apart[number]) for number in range(max(apart, default=-1) + 1)],
+        concepts=frozenset({sign.name for sign in signs} | marks | ({QUOTED} if QUOTE in said else set())),
+        answers=frozenset(
+            hit.concept.removeprefix(ANSWER) for hit in found if hit.concept.startswith(ANSWER)
+        ),
+    )
 
 
-def _found(said: Sequence[str], lexicon: Lexicon) -> Iterator[Hit]:
-    text = " " + " ".join(said) + " "
-    starts, stops, at = [], [], 1
-    for number, word in enumerate(said):
-        starts.append(at)
-        at += len(word) + 1
-        if word == STOP:
-            stops.append(number)
-    for number in sorted(lexicon.index.worth_trying(set(said))):
-        for match in lexicon.index.patterns[number].expression.finditer(text):
-            start = bisect_right(starts, match.start()) - 1
-            end = bisect_right(starts, match.end() - 1)
-            between = tuple(" ".join(gap for gap in match.groups() if gap).split())
-            yield Hit(lexicon.signs[number], number, start, end, bisect_right(stops, start - 1), between)
+def _parts(said: Sequence[str], language: Language) -> tuple[list[int], list[int]]:
+    """The number of the sentence and of the clause that each word is in."""
+    sentences, clauses, sentence, clause, length = [], [], 0, 0, 0
+    for at, word in enumerate(said):
+        length += 1
+        if word == STOP or length > SENTENCE:
+            sentence, clause, length = sentence + 1, clause + 1, 0
+        elif word == COMMA or word in language.ends or language.begins(said, at):
+            clause += 1
+        sentences.append(sentence)
+        clauses.append(clause)
+    return sentences, clauses
 
 
-def _kept(said: Sequence[str], hits: Iterable[Hit], frames: Sequence[Hit], lexicon: Lexicon) -> list[Hit]:
-    kinds = {frame.sign.shows for frame in frames}
-    harmless = [frame for frame in frames if frame.sign.shows == "harmless"]
-    over = _sentences(frames, "past") - _sentences(frames, "current")
-    quoted = _quoted(said)
-    kept = []
-    for hit in hits:
-        language = lexicon.languages[hit.sign.language]
-        if any(idiom.start < hit.end and hit.start < idiom.end for idiom in harmless):
-            continue
-        if hit.sign.shows in TOLD and hit.sentence in over:
-            continue
-        if hit.sign.shows in DENIABLE and _denied(said, hit, language):
-            continue
-        about = _about_another(said, hit, language) if hit.sign.shows in SELF else hit.sign.shows == "concern"
-        told = hit.start in quoted and ("story" in kinds or not language.others.isdisjoint(said))
-        if _explained(hit, kinds, about=about, told=told, mine=_mine(said, hit, language)):
-            continue
-        kept.append(msgspec.structs.replace(hit, other=about))
-    return kept
-
-
-def _sentences(frames: Iterable[Hit], kind: str) -> set[int]:
-    return {frame.sentence for frame in frames if frame.sign.shows == kind}
-
-
-def _quoted(said: Sequence[str]) -> set[int]:
-    marks = [number for number, word in enumerate(said) if word == QUOTE]
-    return {at for start, end in zip(marks[::2], marks[1::2], strict=False) for at in range(start, end)}
-
-
-def _denied(said: Sequence[str], hit: Hit, language: Language) -> bool:
-    """Whether a "not" reaches a sign that is none itself: from before it, from within, or right behind it."""
-    if any(word in language.nots for word in hit.between):
-        return True
-    if any(word in language.nots for word in said[hit.start : hit.end]):
-        return False
-    for at in range(hit.start - 1, max(hit.start - 1 - REACH, -1), -1):
-        if said[at] in (STOP, COMMA) or said[at] in language.ends:
-            break
-        if said[at] in language.nots:
-            return said[at + 1] not in language.keeps
-    return any(word in language.nots_after for word in said[hit.end : hit.end + 2])
-
-
-def _about_another(said: Sequence[str], hit: Hit, language: Language) -> bool:
-    if any(word in language.self for word in said[hit.start : hit.end]):
-        return False
-    for at in range(hit.end - 1, -1, -1):
-        if said[at] == STOP and at < hit.start:
-            return False
-        if said[at] in language.others:
-            return True
-        if at < hit.start and said[at] in language.self:
-            return False
-    return False
-
-
-def _mine(said: Sequence[str], hit: Hit, language: Language) -> bool:
-    return any(word in language.self for word in said[max(hit.start - 2, 0) : hit.end])
-
-
-def _explained(hit: Hit, kinds: set[str], *, about: bool, told: bool, mine: bool) -> bool:
-    """Whether the rest of the message makes a sign harmless."""
-    shows = hit.sign.shows
-    if told and shows in TOLD and not kinds & {"displaced", "earnest"}:
-        return True
-    if "story" in kinds and shows in TOLD and (about or not mine):
-        return True
-    if "loss" in kinds and (about or shows == "topic"):
-        return True
-    if "joke" in kinds and "earnest" not in kinds and shows == "coded":
-        return True
-    return "leaving" in kinds and shows in AIDS | {"weak", "distress", "might"}
+def _signed(found: Sequence[Found], clause: Sequence[int]) -> Iterator[Sign]:
+    nots = sorted(hit.end - 1 for hit in found if hit.concept in NOTS)
+    for hit in found:
+        at = bisect_right(nots, hit.start - 1) - 1
+        denied = (
+            at >= 0
+            and hit.concept not in NOTS
+            and not hit.concept.startswith("-")
+            and hit.start - nots[at] <= REACH
+            and clause[nots[at]] == clause[hit.start]
+        )
+        yield Sign("-" + hit.concept if denied else hit.concept, hit.start, hit.end, clause[hit.start])

@@ -11,6 +11,8 @@ import msgspec
 
 STOP, COMMA, QUOTE = ".", ",", '"'
 _APOSTROPHES = re.compile(r"(?<=\w)['’‘`´](?=\w)")
+_ELIDED = re.compile(r"\b(qu|[cdjlmnst]|un|gl|(?:d|n|s)?[ae]ll|quell|tutt|anch|senz)['’‘`´](?=[aeiouhy])")
+_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufe0f\ufeff"))
 _PIECES = re.compile(r"[.!?;…\n]+|[,:–—()]+|[\"“”„«»]|[^\s.!?;…\n,:–—()\"“”„«»]+|[!$](?=\w)")
 _LOOKALIKE = str.maketrans("013457@$!|+", "oieastasiit")
 _UNLIKE = str.maketrans("ıłøßđæœ’", "iłøßđæœ'")
@@ -51,12 +53,16 @@ def spelling(means: Mapping[str, str], keys: Iterable[str], known: Iterable[str]
 
 
 def simple(text: str) -> str:
-    """Small letters, no accents, no apostrophes."""
+    """Small letters, no accents, no apostrophes; ``l'eau`` is two words, ``don't`` is one."""
     low = text.lower().replace("i̇", "i").translate(_UNLIKE)
     if not low.isascii():
-        low = "".join(_SPELT.get(sign, sign) for sign in unicodedata.normalize("NFKD", low))
-        low = "".join(sign for sign in low if not unicodedata.combining(sign) and sign not in "\ufe0f\u200d")
-    return _APOSTROPHES.sub("", low)
+        low = "".join(
+            _SPELT.get(sign, sign) for sign in unicodedata.normalize("NFKD", low.translate(_UNSEEN))
+        )
+        low = "".join(sign for sign in low if not unicodedata.combining(sign))
+    if "'" in low or "’" in low or "`" in low:
+        low = _APOSTROPHES.sub("", _ELIDED.sub(r"\1 ", low))
+    return low
 
 
 def words(text: str, spelt: Spelling) -> list[str]:

@@ -11,7 +11,7 @@ from holdfast.core.ranking import fused
 from holdfast.core.text import words
 from holdfast.core.values import Found, Item, RecordQuery
 from holdfast.runtime.context import EmbeddingProvider
-from holdfast.runtime.memory.embedding import VECTOR, born, current_space, embed_some, space_of
+from holdfast.runtime.memory.embedding import VECTOR, born, current_space, embed_some, space_of, together
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.rendering import Entry, entry_of
@@ -184,7 +184,8 @@ class Retriever:
             tags = (thread, log, space_of(self._embedder.name, vector), await born(db, thread))
         except ThreadNotFound:
             return []
-        records = await db.records.find(RecordQuery(kind=VECTOR, tags=tags, newest=True, limit=VECTORS))
+        query = RecordQuery(kind=VECTOR, tags=(together(tags),), newest=True, limit=VECTORS)
+        records = await db.records.find(query)
         among = ((record.sort, msgspec.convert(record.body, Kept)) for record in records)
         return [place for _, place in nearest(vector, among, SEARCHED, least=ALIKE)]
 

@@ -94,7 +94,7 @@ async def list_results(
     """The results of an experiment, in order. For operators, a look at them is in the audit."""
     db, list_of = await _looking(caller, "read experiment"), f"results\0{name}"
     name = named(name)
-    await experiments.experiment(db, name)
+    await experiments.last_run(db, name)
     after = caller.position(cursor, tuple[int, str], list_of)
     found = await experiments.results(db, name, limit=limit + 1, after=after)
     shown = found[:limit]

@@ -1,0 +1,153 @@
+"""How serious a message reads: a weighted sum of its words, letters and concepts, learnt from labelled ones.
+
+The weights are data (``weights.txt``), made by ``python -m tests.companion.training``. Nothing here is
+learnt while the companion runs.
+"""
+
+import functools
+import importlib.resources
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.companion.crisis.lexicon import lexicon
+from holdfast.companion.crisis.reading import OTHERS, Reading
+
+READ = 400
+"""Words that are scored: the beginning and the end of a long message."""
+NEXT = 2
+"""How many words may stand between two concepts that follow each other."""
+Features = tuple[set[str], set[str], set[str]]
+"""What is said as concepts, as words, and as letters."""
+
+
+def features(now: Reading) -> Features:
+    """What a reading is scored by."""
+    said = now.said if len(now.said) <= READ else [*now.said[: READ // 2], *now.said[-READ // 2 :]]
+    return _concepts(now), _phrases(said), _letters(said)
+
+
+def _concepts(now: Reading) -> set[str]:
+    found = set(now.concepts)
+    for together in now.sentences:
+        ordered = sorted(together)
+        for at, one in enumerate(ordered):
+            found.update([f"{one}+{other}" for other in ordered[at + 1 :]])
+    groups = lexicon().groups
+    frames = now.concepts & groups["frames"]
+    for one in now.concepts:
+        if one.lstrip("-") in groups["key"]:
+            found.update([f"{one}&{frame}" for frame in frames])
+    found.update(_who(now, groups["key"]))
+    found.update(_following(now))
+    return found
+
+
+def _who(now: Reading, key: frozenset[str]) -> Iterable[str]:
+    """Who a key concept is said of: the person, another, both, or nobody that was named."""
+    who = [
+        ("i" if "self" in clause else "") + ("o" if not clause.isdisjoint(OTHERS) else "")
+        for clause in now.clauses
+    ]
+    return [f"{sign.name}@{who[sign.clause]}" for sign in now.signs if sign.name.lstrip("-") in key]
+
+
+def _following(now: Reading) -> Iterable[str]:
+    """Concepts that follow each other in a clause."""
+    for at, sign in enumerate(now.signs):
+        for later in now.signs[at + 1 : at + 6]:
+            if 0 <= later.start - sign.end <= NEXT and later.clause == sign.clause:
+                yield f"{sign.name}>{later.name}"
+
+
+def _phrases(said: Sequence[str]) -> set[str]:
+    found = set(said)
+    found.update([f"{one} {two}" for one, two in itertools.pairwise(said)])
+    found.update([f"{one} {two} {three}" for one, two, three in zip(said, said[1:], said[2:], strict=False)])
+    return found
+
+
+def _letters(said: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for word in set(said):
+        framed = f"_{word}_"
+        for size in (3, 4, 5):
+            found.update([framed[at : at + size] for at in range(len(framed) - size + 1)])
+    return found
+
+
+HEADS = ("level 1", "level 2", "level 3", "another", "harm")
+"""What is scored: the three levels, whether it is about another person, whether another is in danger."""
+GROUPS = ("concepts", "words", "letters")
+DAMPED = (10, 15, 40)
+"""So many features more are thought of in each group: a message of two words proves little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each feature adds to each score, in hundredths, and where each score begins to count.
+
+    ``source`` names what they were learnt from.
+    """
+
+    tables: tuple[Mapping[str, Sequence[int]], ...]
+    bias: Sequence[float]
+    begins: Sequence[float]
+    source: str
+
+
+def scores(found: Features, weights: Weights) -> list[float]:
+    """How far each score is above where it begins to count; below, it is negative."""
+    sums = [bias - begin for bias, begin in zip(weights.bias, weights.begins, strict=True)]
+    for names, table, damped in zip(found, weights.tables, DAMPED, strict=True):
+        hits = [table[name] for name in names if name in table]
+        if hits:
+            share = 0.01 / (len(names) + damped) ** 0.5
+            sums = [
+                one + share * sum(column) for one, column in zip(sums, zip(*hits, strict=True), strict=True)
+            ]
+    return sums
+
+
+def read_weights(text: str) -> Weights:
+    """Weights from their file."""
+    facts: dict[str, str] = {}
+    tables: dict[str, dict[str, Sequence[int]]] = {group: {} for group in GROUPS}
+    table = None
+    for line in text.splitlines():
+        if line.startswith("["):
+            table = tables[line.strip("[]")]
+        elif table is None:
+            name, _, fact = line.partition(": ")
+            facts[name] = fact
+        else:
+            *numbers, name = line.split(" ", len(HEADS))
+            table[name] = tuple(map(int, numbers))
+    return Weights(
+        tables=tuple(tables.values()),
+        bias=[float(one) for one in facts["bias"].split()],
+        begins=[float(one) for one in facts["begins"].split()],
+        source=facts["learnt from"],
+    )
+
+
+def written_weights(weights: Weights) -> str:
+    """Weights as their file holds them."""
+    lines = [
+        "about: made by python -m tests.companion.training; not edited by hand",
+        f"columns: {', '.join(HEADS)}; in hundredths",
+        f"learnt from: {weights.source}",
+        "bias: " + " ".join(f"{one:.3f}" for one in weights.bias),
+        "begins: " + " ".join(f"{one:.3f}" for one in weights.begins),
+    ]
+    for group, table in zip(GROUPS, weights.tables, strict=True):
+        lines.append(f"[{group}]")
+        lines += [f"{' '.join(map(str, numbers))} {name}" for name, numbers in sorted(table.items())]
+    return "\n".join(lines) + "\n"
+
+
+@functools.cache
+def weights() -> Weights:
+    """The weights that come with the companion."""
+    file = importlib.resources.files("holdfast.companion.crisis").joinpath("weights.txt")
+    return read_weights(file.read_text("utf-8"))

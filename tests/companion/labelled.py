@@ -1,0 +1,77 @@
+"""The labelled messages and conversations that the crisis gate is trained and measured on."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.runtime.messages import Message
+
+HERE = Path(__file__).parent
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One turn of a conversation."""
+
+    role: str
+    text: str
+
+
+class Labelled(msgspec.Struct, frozen=True):
+    """A message and how serious it was labelled."""
+
+    text: str
+    level: int
+    kind: str
+    language: str
+    before: tuple[Turn, ...] = ()
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """A conversation, and the turn by which its risk must have been noticed."""
+
+    shape: str
+    turns: tuple[Turn, ...]
+    at_risk_from: int | None
+    level: int
+    language: str = "en"
+
+
+def messages(part: str) -> list[Labelled]:
+    """The labelled messages of a part, file by file."""
+    return [msgspec.convert(line, Labelled) for file in _files(part, talks=False) for line in _lines(file)]
+
+
+def conversations(part: str) -> list[Conversation]:
+    """The conversations of a part, file by file."""
+    return [msgspec.convert(line, Conversation) for file in _files(part, talks=True) for line in _lines(file)]
+
+
+def _files(part: str, *, talks: bool) -> list[Path]:
+    return [file for file in sorted((HERE / part).glob("*.jsonl")) if ("conversations" in file.name) == talks]
+
+
+def _lines(file: Path) -> list[Any]:
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines() if line]
+
+
+def as_messages(turns: Sequence[Turn]) -> list[Message]:
+    """Turns as the gate is given them."""
+    return [Message(role=turn.role, content=turn.text) for turn in turns]
+
+
+def said(conversation: Conversation) -> list[tuple[int, str, list[Message], int]]:
+    """What the person says: where, the words, the turns before, and how serious it is labelled there."""
+    due = conversation.at_risk_from
+    return [
+        (
+            at,
+            turn.text,
+            as_messages(conversation.turns[:at]),
+            conversation.level if due is not None and at >= due else 0,
+        )
+        for at, turn in enumerate(conversation.turns)
+        if turn.role == "user"
+    ]
