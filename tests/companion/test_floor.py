@@ -277,7 +277,6 @@ def test_a_threat_is_told_from_danger_to_oneself() -> None:
 
 # What holds of every message.
 
-
 STATED = "I am going to kill myself tonight"
 
 
@@ -287,9 +286,7 @@ def test_any_text_gets_the_same_answer_twice(text: str) -> None:
     assert floor(text) == floor(text)
 
 
-@given(
-    st.lists(st.sampled_from(["\u200b", "\u200d", "\u00ad", "\u0301", "\ufe0f"]), max_size=6), st.randoms()
-)
+@given(st.lists(st.sampled_from(["\u200b", "\u200d", "\u00ad", "\u0301", "\ufe0f"]), max_size=6))
 @settings(max_examples=40, deadline=None)
 def test_what_cannot_be_seen_does_not_hide_a_statement(unseen: list[str]) -> None:
     places = range(1, len(STATED), len(STATED) // (len(unseen) + 1) or 1)

@@ -14,6 +14,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.cli.app import run
+from holdfast.cli.volume_copying import is_left, wanted
 from holdfast.core.manifest_files import Place, path_of
 from holdfast.core.manifest_stamps import read_stamped, stamped
 from holdfast.core.values import Put, Record, RecordQuery
@@ -257,16 +258,23 @@ def test_a_backup_that_fails_leaves_no_copy_of_the_volume(
     assert not beside(tmp_path / "b.db").exists()
 
 
-def test_a_volume_that_is_not_asked_for_is_not_forgotten(
-    tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    url = f"sqlite:///{tmp_path}/agent.db"
-    asyncio.run(filled(url))
-    run(["backup", str(tmp_path / "b.db"), "--volume", str(root), "--db", url])
-    capsys.readouterr()
-    code = run(["restore", str(tmp_path / "b.db"), "--db", str(tmp_path / "new.db")])
+@pytest.mark.promise("F-14")
+def test_the_volume_beside_the_file_goes_along_unasked(tmp_path: Path, command: Command) -> None:
+    there, again = f"sqlite:///{tmp_path}/agent.db", f"sqlite:///{tmp_path}/again.db"
+    command("migrate", "--db", there)
+    volume_at(tmp_path / "agent.db.volume").write("artifacts/map.txt", b"north")
+    made = command("backup", tmp_path / "b.db", "--db", there)
+    put = command("restore", tmp_path / "b.db", "--db", again)
 
-    assert (code, "name --volume" in capsys.readouterr().out) == (0, True)
+    assert (made[0], made[1]["files"], put[0]) == (0, 1, 0)
+    assert volume_at(tmp_path / "again.db.volume").read("artifacts/map.txt") == b"north"
+
+
+def test_a_volume_that_has_no_place_is_said_to_be_left(tmp_path: Path, root: Path) -> None:
+    VolumeCopy(root, beside(tmp_path / "b.dump")).begin()
+    place = wanted(tmp_path / "b.dump", None, None)
+
+    assert (place, is_left(tmp_path / "b.dump", place)) == (None, True)
 
 
 def test_a_backup_without_a_volume_has_none_to_restore(tmp_path: Path, command: Command) -> None:

@@ -69,6 +69,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         """Where the volume of a database that is a file stands, unless another is named: beside it."""
         return None if self.file is None else self.file.with_name(f"{self.file.name}.volume")
 
+    def volume_there(self, named: Path | None) -> Path | None:
+        """The volume that is named, or else the one that stands beside the database's file."""
+        if named is not None or self.volume is None or not self.volume.is_dir():
+            return named
+        return self.volume
+
     async def store(self, *, create: bool = False) -> Store:
         """The store, which must be there already unless it may be created."""
         if self.file is not None and not create and not self.file.exists():

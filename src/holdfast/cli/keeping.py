@@ -17,7 +17,7 @@ from holdfast.cli import copying, render
 from holdfast.cli.frame import Answer, Call, url_of
 from holdfast.cli.looking import every_thread
 from holdfast.cli.render import Kept
-from holdfast.cli.volume_copying import Restorable, copied, is_left, restorable
+from holdfast.cli.volume_copying import Restorable, copied, is_left, restorable, wanted
 from holdfast.cli.volumes import VolumeFolder, volumes_at
 from holdfast.core import archive, reading
 from holdfast.core.encoding import check_id
@@ -132,10 +132,12 @@ def _also(records: int, files: int) -> str:
 async def backup(call: Call, file: BackupFile, volume: VolumeFolder = None) -> Answer:
     """Copy the whole database while others use it, and its volume.
 
+    The volume is the one beside the database's file, or the one that --volume names.
+
     Example: holdfast backup nightly.db --volume /mnt/volume
     """
     copying.check_new(file)
-    async with copied(volume, file) as done:
+    async with copied(call.volume_there(volume), file) as done:
         before = await _heads(call) if call.file is None else []
         await copying.back_up(call, file)
         heads = before or await _heads(msgspec.structs.replace(call, url=url_of(str(file))))
@@ -158,10 +160,13 @@ async def restore(
 ) -> Answer:
     """Check a backup and put it where --db says, and its volume.
 
+    The volume goes beside the database's file, or where --volume says.
+
     Example: holdfast restore nightly.db --db sqlite:///restored.db
     """
     if not file.is_file():
         raise InvalidArgument(problem=f"There is no backup at {str(file)!r}.")
+    volume = wanted(file, volume, call.volume)
     files = restorable(file, volume, force=force)
     if files is not None and files.damaged:
         return _damaged(files.damaged, "The volume of the backup is damaged; nothing was put in its place.")

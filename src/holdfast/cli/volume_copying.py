@@ -81,6 +81,11 @@ def restorable(file: Path, volume: Path | None, *, force: bool) -> Restorable | 
     return Restorable(copy=copy, index=index, root=volume, damaged=damage(copy, index))
 
 
+def wanted(file: Path, named: Path | None, default: Path | None) -> Path | None:
+    """Where the volume of a backup goes, if it has one or one is asked for."""
+    return default if named is None and beside(file).is_dir() else named
+
+
 def is_left(file: Path, volume: Path | None) -> bool:
     """Whether a backup has a volume that nobody asks for."""
     return volume is None and beside(file).is_dir()

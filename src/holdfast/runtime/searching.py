@@ -165,7 +165,7 @@ async def _by_vector(
     return [
         (thread, log, record.sort)
         for record in found
-        for thread, log, _, time in [record.tags]
+        for thread, log, _, time, *_ in [record.tags]
         if times[thread] == time
     ]
 

@@ -52,8 +52,8 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def beside(backup: Path) -> Path:
-    """Where the volume of a backup stands."""
-    return backup.with_name(f"{backup.name}.volume")
+    """Where the copy of the volume stands that goes with a backup. It is no volume by itself."""
+    return backup.with_name(f"{backup.name}.files")
 
 
 class VolumeCopy:

@@ -4,7 +4,10 @@ The level is the higher of two: what the message reads like, learnt from labelle
 it states (``statements``). It errs to caution: what a model judges can raise its level and never lower it.
 """
 
-from collections.abc import Sequence
+import functools
+import secrets
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 
 import msgspec
 
@@ -30,6 +33,8 @@ DARK = 2.0
 """How far below risk a message must score to add nothing to the turns around it."""
 ASKS_FROM, ACTS_FROM, FADES = 1.5, 2.0, 0.7
 """What the turns must add up to for a question and for a crisis reply, and how fast earlier ones fade."""
+KNOWN = 4096
+"""Of how many earlier messages it is remembered what they were."""
 READS = ("", "reads as unclear", "reads as risk", "reads as danger now")
 ANSWERED, MEANS_AFTER, ADDS_UP = (
     "answers a direct question",
@@ -96,19 +101,29 @@ class Weighed(msgspec.Struct, frozen=True):
         return 0.0 if self.brief else min(max(self.margins[1] / DARK + 1, 0.0), 2.0)
 
 
+class Earlier(msgspec.Struct, frozen=True):
+    """What counts of an earlier message: how serious it was, and what it adds to those after it."""
+
+    level: int
+    points: float
+
+
 def floor(message: str, before: Sequence[Message] = ()) -> Judged:
     """Judge a message by itself and by the turns before it."""
-    return judge(message, before, weights())
+    return judge(message, before, weights(), _remembered())
 
 
-def judge(message: str, before: Sequence[Message], by: Weights) -> Judged:
-    """Judge a message with these weights."""
+def judge(
+    message: str, before: Sequence[Message], by: Weights, look_back: Callable[[str], Earlier] | None = None
+) -> Judged:
+    """Judge a message with these weights; ``look_back`` may know already what an earlier one was."""
     known = lexicon()
+    look_back = look_back or functools.partial(_earlier, known=known, by=by)
     now = weigh(message, known, by)
     answered = _answer(now.reading, _asked(before, known))
     if answered == Level.NONE and not now.states:
         return Judged(says_safe=True, confidence=0.9)
-    earlier = [weigh(turn.text, known, by) for turn in [one for one in before if one.role == "user"][-TURNS:]]
+    earlier = [look_back(turn.text) for turn in [one for one in before if one.role == "user"][-TURNS:]]
     seen = {ANSWERED: answered or Level.NONE, **_in_context(now, earlier)}
     level = max(now.level, *seen.values())
     names = [one.name for one in now.states] + ([READS[now.scored]] if now.scored else [])
@@ -152,7 +167,29 @@ def _denial(asked: frozenset[str], *, short: bool) -> int:
     return Level.UNCLEAR if "asks_risk" in asked else Level.RISK
 
 
-def _in_context(now: Weighed, earlier: Sequence[Weighed]) -> dict[str, int]:
+def _earlier(message: str, known: Lexicon, by: Weights) -> Earlier:
+    weighed = weigh(message, known, by)
+    return Earlier(int(weighed.level), weighed.points)
+
+
+@functools.cache
+def _remembered() -> Callable[[str], Earlier]:
+    """Earlier messages are met again with every turn. They are known by a hash: no word is kept."""
+    known, by, key = lexicon(), weights(), secrets.token_bytes(16)
+    found: dict[bytes, Earlier] = {}
+
+    def look_back(message: str) -> Earlier:
+        name = blake2b(message.encode(errors="surrogatepass"), digest_size=16, key=key).digest()
+        if name not in found:
+            if len(found) >= KNOWN:
+                found.pop(next(iter(found)))
+            found[name] = _earlier(message, known, by)
+        return found[name]
+
+    return look_back
+
+
+def _in_context(now: Weighed, earlier: Sequence[Earlier]) -> dict[str, int]:
     """What it is with the turns before it: means or a time after dark turns, or one sign too many."""
     told = now.reading
     if not earlier or told.has("fiction", "daily", "joyful", "recovered") or now.denies:
