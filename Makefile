@@ -29,7 +29,7 @@ help: ## Show this list
 
 .PHONY: serve
 serve: $(READY) ## Set everything up and serve a chat and the API on loopback (SERVE_FLAGS are passed on)
-	@$(VENV)/bin/holdfast serve $(SERVE_FLAGS)
+	@$(VENV)/bin/holdfast serve $(SERVE_FLAGS) || [ $$? -eq 130 ]  # Ctrl-C is how one stops it
 
 .PHONY: demo
 demo: $(READY) ## Set everything up and see a thread survive a crash

@@ -855,7 +855,7 @@ class GuardrailTripped(RunFailed):
 
 @dataclass(eq=False)
 class InterpreterFailed(RunFailed):
-    """An interpreter did not come up, or its provider refused. ``retry`` says whether trying again may help."""
+    """An interpreter did not come up, or its provider refused. ``retry`` says whether to try again."""
 
     where: str
     problem: str

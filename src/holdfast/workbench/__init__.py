@@ -1,1 +1,1 @@
-"""The workbench: an interpreter that stays warm, a volume that lasts, documents, core memory and artifacts."""
+"""The workbench: an interpreter that stays warm, a volume that lasts, documents, memory and artifacts."""

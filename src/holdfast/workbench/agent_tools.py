@@ -119,8 +119,8 @@ def _run_python(code: Code, in_doubt: InDoubt) -> Tool:
 
     running = code.run
     if in_doubt == "ask":
-        return tool(effect=Effect.UNKNOWN)(run_python)
-    return tool(effect=Effect.CHECKABLE, check=lost)(run_python)
+        return tool(effect=Effect.UNKNOWN, kind="code")(run_python)
+    return tool(effect=Effect.CHECKABLE, check=lost, kind="code")(run_python)
 
 
 def _ask(code: Code, questions: Questions) -> Tool:

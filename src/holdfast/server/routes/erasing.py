@@ -14,9 +14,9 @@ from holdfast.client.operations import (
     ReceiptPage,
     Rules,
 )
-from holdfast.core.receipts import Receipt
 from holdfast.core.errors import InvalidArgument, RecordNotFound
 from holdfast.core.holding import Hold
+from holdfast.core.receipts import Receipt
 from holdfast.core.retaining import Rule
 from holdfast.server import audit
 from holdfast.server.callers import Caller, Calling, named, reachable
