@@ -27,6 +27,7 @@ from holdfast.runtime.events import (
     TextDelta,
 )
 from holdfast.runtime.guardrails import Guardrail, guardrail
+from holdfast.runtime.hearing import Heard, Hearing, Utterance
 from holdfast.runtime.inputs import Given
 from holdfast.runtime.logs import Log
 from holdfast.runtime.loop import Stage, respond
@@ -76,6 +77,8 @@ __all__ = [
     "Failed",
     "Given",
     "Guardrail",
+    "Heard",
+    "Hearing",
     "HistoryRewritten",
     "Log",
     "MemoryMode",
@@ -111,6 +114,7 @@ __all__ = [
     "ToolSpec",
     "Upgrade",
     "Usage",
+    "Utterance",
     "UseResult",
     "VoiceCall",
     "Waiting",
