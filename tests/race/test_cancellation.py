@@ -7,7 +7,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 import apsw
@@ -136,9 +136,10 @@ def path_of(url: str) -> str:
     return url.removeprefix("sqlite:///")
 
 
-async def still_open(url: str) -> list[str]:
-    """Threads and files of stores in this process; PostgreSQL's fixture looks for connections by itself."""
-    found = [thread.name for thread in threading.enumerate() if thread.name.startswith("holdfast-")]
+async def still_open(url: str, before: Collection[threading.Thread]) -> list[str]:
+    """Threads and files of stores that were not there before; PostgreSQL's fixture looks for connections."""
+    new = [thread for thread in threading.enumerate() if thread not in before]
+    found = [thread.name for thread in new if thread.name.startswith("holdfast-")]
     if sys.platform == "linux" and url.startswith("sqlite"):
         found += [name for name in open_files() if name.startswith(path_of(url))]
     return found
@@ -209,17 +210,19 @@ class TestCancellation:
                 await db.threads()
 
         await open_and_close()
+        before = threading.enumerate()
         for n in range(30):
             await cancelled_after(n * 0.0007, open_and_close(), twice=n % 3 == 0)
 
-        assert await settled(lambda: still_open(url)) == []
+        assert await settled(lambda: still_open(url, before)) == []
 
     @pytest.mark.promise("S-04")
     async def test_closing_that_is_cancelled_can_be_finished(self, url: str) -> None:
+        before = threading.enumerate()
         for n in range(6):
             db = await hf.open(url)
             await db.create(f"thread {n}")
             await cancelled_after(n * 0.0005, db.close())
             await asyncio.wait_for(db.close(), SETTLE_SECONDS)
 
-        assert await settled(lambda: still_open(url)) == []
+        assert await settled(lambda: still_open(url, before)) == []

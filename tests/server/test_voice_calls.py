@@ -101,9 +101,9 @@ async def test_what_nobody_judged_is_judged_when_it_is_recorded_and_logged_as_la
 
 
 async def test_slow_risk_is_seen_in_what_was_said_before(alice: AsyncClient) -> None:
-    words = "I have given away my guitar"
+    words = "tonight"
     alone = await alice.hear("other", NewUtterance(id="u1", said=words))
-    said = NewVoiceTurn(said="I feel like a burden to everyone", replied="Mm.", heard=True)
+    said = NewVoiceTurn(said="I do not want to live any more", replied="Mm.", heard=True)
     await alice.record_voice_turn("call", said, key="u1")
     found = await alice.hear("call", NewUtterance(id="u2", said=words))
 

@@ -83,6 +83,7 @@ STATUS: dict[str, int] = {
     "newer_schema": 500,
     "not_migrated": 500,
     "store_damaged": 500,
+    "artifact_damaged": 500,
     "deadline_exceeded": 504,
     "tool_conflict": 500,
     "guardrail_tripped": 422,

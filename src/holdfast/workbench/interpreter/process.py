@@ -35,6 +35,8 @@ runpy.run_module("holdfast.workbench.interpreter.supervisor", run_name="__main__
 """
 """Starts the supervisor without the packages around it: it lives as long as a kernel, and should be small."""
 
+_LONGEST_PLACE = 60
+"""Bytes of a path below which there is still room for a socket's name: it may have 107 in all."""
 _THREADS = 64
 """How many threads there may be beside the processes, where the system counts them as one."""
 
@@ -116,7 +118,9 @@ def _packages() -> list[str]:
 
 def private_folder() -> Path:
     """A new folder that only we can look into, short enough that sockets in it have a name."""
-    root = Path(tempfile.mkdtemp(prefix="holdfast-kernel-"))
+    usual = tempfile.gettempdir()
+    short = usual if len(os.fsencode(usual)) <= _LONGEST_PLACE else "/tmp"
+    root = Path(tempfile.mkdtemp(prefix="holdfast-kernel-", dir=short))
     for name in ("run", "run/ipython", "temporary", "shared", "root"):
         (root / name).mkdir(mode=0o700)
     (root / "run/kernel_start.py").write_text(Path(__file__).with_name("kernel_start.py").read_text())
