@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
@@ -16,7 +15,8 @@ from holdfast.runtime.engine import Runtime
 from holdfast.runtime.models import Part, Reply, Request, Text, Usage
 from holdfast.server.app import Application, create_app
 from holdfast.server.connections import Connection
-from holdfast.server.settings import from_variables
+from holdfast.server.serving import listening
+from holdfast.server.settings import ServerSettings, from_variables
 
 T = TypeVar("T")
 ANSWER = ["Here is ", "what I ", "have to ", "say about ", "it. ", "No more."]
@@ -51,9 +51,7 @@ def app() -> Application:
 
 def main(program: str) -> None:
     """Serve until ended, and tell the port first."""
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", 0))
+    listener = listening(ServerSettings(port=0))
     port = listener.getsockname()[1]
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
@@ -61,7 +59,6 @@ def main(program: str) -> None:
         listener.close()
         _granian(port)
         return
-    listener.listen(4096)
     config = uvicorn.Config(
         app,
         factory=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,13 +11,14 @@ from litestar import Litestar
 
 from holdfast.server.connections import Connection
 from holdfast.server.serving import KEEP_SECONDS
+from holdfast.server.serving import listening as taken
+from holdfast.server.settings import ServerSettings
 
 
 @asynccontextmanager
 async def listening(app: Litestar, http: type[Connection] = Connection) -> AsyncIterator[str]:
     """Serve an application; the address it is at."""
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener = taken(ServerSettings(port=0))
     config = uvicorn.Config(
         app,
         http=http,

@@ -18,7 +18,7 @@ import pytest
 from holdfast.client import AsyncClient, Client
 from holdfast.client.values import Told
 from holdfast.core.errors import InvalidArgument
-from holdfast.server.serving import check_workers
+from holdfast.server.serving import check_workers, listening
 from holdfast.server.settings import ServerSettings, from_variables
 from tests.server.test_streams import up
 
@@ -46,6 +46,20 @@ def command(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[st
         if child.poll() is None:
             child.terminate()
         child.communicate(timeout=30)
+
+
+async def test_an_answer_is_sent_at_once_and_not_when_the_reader_acknowledged_half_of_it() -> None:
+    with listening(ServerSettings(port=0)) as listener:
+        arrived: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        async with await asyncio.start_server(lambda _, writer: arrived.put_nowait(writer), sock=listener):
+            _, asking = await asyncio.open_connection(*listener.getsockname())
+            answering = await arrived.get()
+            waits = answering.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
+            for writer in (asking, answering):
+                writer.close()
+                await writer.wait_closed()
+
+    assert not waits
 
 
 async def test_it_says_where_it_serves_and_stops_when_told(tmp_path: Path) -> None:
