@@ -2,11 +2,12 @@
 
 ``python -m tests.companion.figures`` tells how the floor did on the development part, each message judged by
 weights that were made without it, and writes the tables into the page. ``--held-out`` measures the held-out
-part too. It prints no message of either.
+parts too. It prints no message of either.
 """
 
 import argparse
 import asyncio
+import functools
 import json
 import random
 import re
@@ -26,7 +27,7 @@ from tests.companion.labelled import HERE, Conversation, as_messages, conversati
 
 PAGE = HERE.parents[1] / "docs" / "companion" / "safety.md"
 VALIDATED = HERE / "development" / "cross_validated.json"
-DEVELOPMENT, HELD_OUT = "development", "held_out_2"
+DEVELOPMENT, HELD_OUT = "development", ("held_out_2", "held_out_3")
 WRONG_BY_ONE, SILENT, SEED = 0.10, 0.05, 7
 """The scripted model is one level off in a tenth of its answers, and fails to answer in a twentieth."""
 
@@ -40,13 +41,18 @@ class Pair(msgspec.Struct, frozen=True):
     language: str = "en"
 
 
-def judged(part: str) -> list[Pair]:
+@functools.cache
+def judged(part: str) -> Sequence[Pair]:
     """Every message, judged by the floor and by both."""
+    return asyncio.run(_judged(part))
+
+
+async def _judged(part: str) -> list[Pair]:
     chance = random.Random(SEED)
     given = messages(part)
     found = _cross_validated()["messages"] if part == DEVELOPMENT else [None] * len(given)
     return [
-        _pair(one.text, as_messages(one.before), one.level, chance, by, one.language)
+        await _pair(one.text, as_messages(one.before), one.level, chance, by, one.language)
         for one, by in zip(given, found, strict=True)
     ]
 
@@ -57,7 +63,7 @@ def _cross_validated() -> dict[str, list[Any]]:
     return found
 
 
-def _pair(
+async def _pair(
     text: str,
     before: Sequence[Message],
     level: int,
@@ -66,7 +72,7 @@ def _pair(
     language: str = "en",
 ) -> Pair:
     found = floor(text, before) if by is None else Judged(level=by[0], leans=bool(by[1]))
-    model = asyncio.run(_scripted(text, before, level, chance))
+    model = await _scripted(text, before, level, chance)
     settled = settle(found, model, failed=model is None)
     return Pair(level, int(found.level), int(settled.level), language)
 
@@ -109,20 +115,25 @@ class Walked(msgspec.Struct, frozen=True):
     acted: int | None
 
 
-def walked(part: str, by: str = "floor") -> list[Walked]:
+@functools.cache
+def walked(part: str, by: str = "floor") -> Sequence[Walked]:
     """Every conversation, turn by turn."""
+    return asyncio.run(_all_walked(part, by))
+
+
+async def _all_walked(part: str, by: str) -> list[Walked]:
     chance = random.Random(SEED)
     talks = conversations(part)
     found = _cross_validated()["conversations"] if part == DEVELOPMENT else [None] * len(talks)
-    return [_walked(talk, chance, by, levels) for talk, levels in zip(talks, found, strict=True)]
+    return [await _walked(talk, chance, by, levels) for talk, levels in zip(talks, found, strict=True)]
 
 
-def _walked(
+async def _walked(
     conversation: Conversation, chance: random.Random, by: str, levels: Sequence[Sequence[int]] | None
 ) -> Walked:
     turns, found = said(conversation), []
     for number, (at, text, before, label) in enumerate(turns):
-        pair = _pair(text, before, label, chance, levels[number] if levels else None)
+        pair = await _pair(text, before, label, chance, levels[number] if levels else None)
         found.append((at, found_by(pair, by)))
     asked = next((at for at, level in found if level >= 1), None)
     acted = next((at for at, level in found if level >= 2), None)
@@ -215,8 +226,8 @@ def written(page: str, part: str, found: str) -> str:
 def main() -> None:
     """Measure, and write the page."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--held-out", action="store_true", help="measure the held-out part too")
-    parts = [DEVELOPMENT, HELD_OUT] if options.parse_args().held_out else [DEVELOPMENT]
+    options.add_argument("--held-out", action="store_true", help="measure the held-out parts too")
+    parts = [DEVELOPMENT, *HELD_OUT] if options.parse_args().held_out else [DEVELOPMENT]
     for part in parts:
         PAGE.write_text(written(PAGE.read_text("utf-8"), part, tables(part)), "utf-8")
     told = f"{PAGE.name}: {', '.join(parts)}; the floor takes {milliseconds(DEVELOPMENT):.2f} ms a message\n"

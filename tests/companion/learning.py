@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
-from holdfast.companion.crisis.scoring import DAMPED, HEADS, Features, Weights
+from holdfast.companion.crisis.scoring import DAMPED, GROUPS, HEADS, Features, Weights
 
 EPOCHS, STRENGTH, SEED = 7, 3.0, 1
 GRAVE = 1.5
@@ -61,7 +61,7 @@ def learn(examples: Sequence[Example], begins: Sequence[float], source: str = ""
 
 def _names(examples: Sequence[Example]) -> tuple[list[dict[str, int]], list[float]]:
     """The features worth learning, each with its place, and how rare each is."""
-    counts = [Counter(name for one in examples for name in one.found[group]) for group in range(3)]
+    counts = [Counter(name for one in examples for name in one.found[group]) for group in range(len(GROUPS))]
     tables: list[dict[str, int]] = []
     rarity: list[float] = []
     for count in counts:

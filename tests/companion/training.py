@@ -13,10 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.companion.crisis import floor as crisis
-from holdfast.companion.crisis.floor import judge
+from holdfast.companion.crisis.floor import heard, judge
 from holdfast.companion.crisis.lexicon import lexicon
 from holdfast.companion.crisis.reading import read
-from holdfast.companion.crisis.scoring import HEADS, Weights, features, scores, written_weights
+from holdfast.companion.crisis.scoring import HEADS, Features, Weights, features, scores, written_weights
+from holdfast.runtime.messages import Message
 from tests.companion.labelled import HERE, Conversation, Labelled, as_messages, conversations, messages, said
 from tests.companion.learning import Example, learn
 
@@ -41,8 +42,7 @@ def fingerprint() -> str:
 
 def examples(given: Iterable[Labelled], talks: Iterable[Conversation]) -> list[Example]:
     """What is learnt from: messages, and turns of conversations whose level is known."""
-    known = lexicon()
-    found = [Example(features(read(one.text, known)), one.level, one.kind) for one in given]
+    found = [Example(_features(one.text, as_messages(one.before)), one.level, one.kind) for one in given]
     for talk in talks:
         last = (
             len(talk.turns)
@@ -51,10 +51,14 @@ def examples(given: Iterable[Labelled], talks: Iterable[Conversation]) -> list[E
             if talk.shape == "one turn"
             else -1
         )
-        for at, text, _, level in said(talk):
+        for at, text, before, level in said(talk):
             if last is not None and at <= last:
-                found.append(Example(features(read(text, known)), level))
+                found.append(Example(_features(text, before), level))
     return found
+
+
+def _features(text: str, before: Sequence[Message] = ()) -> Features:
+    return features(read(text, lexicon()), heard(before))
 
 
 def plain() -> list[Example]:
@@ -63,13 +67,15 @@ def plain() -> list[Example]:
     for file in sorted((HERE / "plain").glob("*.txt")):
         for line in file.read_text("utf-8").splitlines():
             label, _, text = line.partition(" | ")
-            found.append(Example(features(read(text, lexicon())), int(label[0]), label[2:]))
+            found.append(Example(_features(text), int(label[0]), label[2:]))
     return found
 
 
-def fold(some: Sequence[Labelled] | Sequence[Conversation], number: int, *, inside: bool) -> list[int]:
-    """The places of what is in a fold, or of what is not."""
-    return [at for at in range(len(some)) if (at % FOLDS == number) == inside]
+def fold(one: Labelled | Conversation) -> int:
+    """The fold that something is in. What begins with the same words is in the same one."""
+    turns = one.turns if isinstance(one, Conversation) else one.before
+    first = turns[0].text if turns else one.text if isinstance(one, Labelled) else ""
+    return hashlib.sha256(first.encode()).digest()[0] % FOLDS
 
 
 def validated() -> tuple[list[Weights], list[float]]:
@@ -84,11 +90,10 @@ def _without(number: int) -> tuple[Weights, list[tuple[Example, list[float]]]]:
     """Weights that were made without a fold, and how they score what is in it."""
     given, talks = messages(PART), conversations(PART)
     rest = examples(
-        [given[at] for at in fold(given, number, inside=False)],
-        [talks[at] for at in fold(talks, number, inside=False)],
+        [one for one in given if fold(one) != number], [one for one in talks if fold(one) != number]
     )
     found = learn([*rest, *plain()], NOTHING)
-    left_out = examples([given[at] for at in fold(given, number, inside=True)], ())
+    left_out = examples([one for one in given if fold(one) == number], ())
     return found, [(one, scores(one.found, found)) for one in left_out]
 
 
@@ -103,12 +108,12 @@ def judged(
     """Level and leaning of every message and every turn, by weights that were made without it."""
     by = [replace(one, begins=begins) for one in found]
     alone = []
-    for at, one in enumerate(messages(PART)):
-        answer = judge(one.text, as_messages(one.before), by[at % FOLDS])
+    for one in messages(PART):
+        answer = judge(one.text, as_messages(one.before), by[fold(one)])
         alone.append([int(answer.level), int(answer.leans)])
     turns = []
-    for at, talk in enumerate(conversations(PART)):
-        answers = [judge(text, before, by[at % FOLDS]) for _, text, before, _ in said(talk)]
+    for talk in conversations(PART):
+        answers = [judge(text, before, by[fold(talk)]) for _, text, before, _ in said(talk)]
         turns.append([[int(answer.level), int(answer.leans)] for answer in answers])
     return {"messages": alone, "conversations": turns}
 

@@ -12,7 +12,7 @@ from hashlib import blake2b
 import msgspec
 
 from holdfast.companion.crisis.lexicon import Lexicon, language_among, lexicon
-from holdfast.companion.crisis.reading import OTHERS, Reading, read
+from holdfast.companion.crisis.reading import ASKS, OTHERS, QUESTION, Reading, read
 from holdfast.companion.crisis.scoring import Weights, features, scores, weights
 from holdfast.companion.crisis.statements import Statement, stated
 from holdfast.companion.crisis.words import words
@@ -119,8 +119,9 @@ def judge(
     """Judge a message with these weights; ``look_back`` may know already what an earlier one was."""
     known = lexicon()
     look_back = look_back or functools.partial(_earlier, known=known, by=by)
-    now = weigh(message, known, by)
-    answered = _answer(now.reading, _asked(before, known))
+    replied = heard(before)
+    now = weigh(message, known, by, replied)
+    answered = _answer(now.reading, _asked(replied))
     if answered == Level.NONE and not now.states:
         return Judged(says_safe=True, confidence=0.9)
     earlier = [look_back(turn.text) for turn in [one for one in before if one.role == "user"][-TURNS:]]
@@ -131,17 +132,22 @@ def judge(
     return _judged(now, level, tuple(sorted(set(names))))
 
 
-def weigh(message: str, known: Lexicon, by: Weights) -> Weighed:
+def weigh(message: str, known: Lexicon, by: Weights, replied: Sequence[Reading] = ()) -> Weighed:
     """Read a message, score it, and find what it states."""
     reading = read(message, known)
-    return Weighed(reading, scores(features(reading), by), stated(reading))
+    return Weighed(reading, scores(features(reading, replied), by), stated(reading))
 
 
-def _asked(before: Sequence[Message], known: Lexicon) -> frozenset[str]:
+def heard(before: Sequence[Message]) -> list[Reading]:
+    """What a message may be an answer to: the last words of the person, and the reply to them."""
+    if not before or before[-1].role != "assistant":
+        return []
+    return [read(turn.text, lexicon()) for turn in before[-2:]]
+
+
+def _asked(replied: Sequence[Reading]) -> frozenset[str]:
     """What the last reply asked."""
-    if not before or before[-1].role != "assistant" or "?" not in before[-1].text:
-        return frozenset()
-    return read(before[-1].text, known).answers & {"asks_risk", "asks_plan", "asks_safe"}
+    return replied[-1].answers & ASKS if replied and replied[-1].has(QUESTION) else frozenset()
 
 
 def _answer(now: Reading, asked: frozenset[str]) -> int | None:

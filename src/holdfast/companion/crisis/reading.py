@@ -18,6 +18,7 @@ REACH = 4
 NOTS = frozenset({"not", "cannot"})
 OTHERS = frozenset({"third", "kin", "friend", "child", "foe"})
 QUESTION, QUOTED = "question", "quotation"
+ASKS = frozenset({"asks_risk", "asks_plan", "asks_safe"})
 
 
 class Sign(msgspec.Struct, frozen=True):

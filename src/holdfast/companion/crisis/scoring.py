@@ -11,20 +11,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.companion.crisis.lexicon import lexicon
-from holdfast.companion.crisis.reading import OTHERS, Reading
+from holdfast.companion.crisis.reading import ASKS, OTHERS, QUESTION, Reading
 
 READ = 400
 """Words that are scored: the beginning and the end of a long message."""
 NEXT = 2
 """How many words may stand between two concepts that follow each other."""
-Features = tuple[set[str], set[str], set[str]]
-"""What is said as concepts, as words, and as letters."""
+ANSWER = 14
+"""Up to so many words are also an answer to what was said just before them."""
+Features = tuple[set[str], set[str], set[str], set[str]]
+"""What is said as concepts, as words, as letters, and as an answer."""
 
 
-def features(now: Reading) -> Features:
-    """What a reading is scored by."""
+def features(now: Reading, heard: Sequence[Reading] = ()) -> Features:
+    """What a reading is scored by. ``heard`` is what was said just before it, the reply last."""
     said = now.said if len(now.said) <= READ else [*now.said[: READ // 2], *now.said[-READ // 2 :]]
-    return _concepts(now), _phrases(said), _letters(said)
+    return _concepts(now), _phrases(said), _letters(said), _answers(now, heard)
 
 
 def _concepts(now: Reading) -> set[str]:
@@ -76,10 +78,27 @@ def _letters(said: Iterable[str]) -> set[str]:
     return found
 
 
+def _answers(now: Reading, heard: Sequence[Reading]) -> set[str]:
+    """What a short answer says, each with what was asked and with what it was about."""
+    if not heard or now.length > ANSWER:
+        return set()
+    groups = lexicon().groups
+    told = {*now.said, *[f"={name}" for name in now.answers], *[f"#{name}" for name in now.concepts]}
+    about = {name for one in heard for name in one.concepts if name.lstrip("-") in groups["key"]}
+    about.add(_asked(heard[-1], groups["dangers"]))
+    return {f"{name}>{word}" for name in about for word in (*told, "")}
+
+
+def _asked(reply: Reading, dangers: frozenset[str]) -> str:
+    if not reply.has(QUESTION):
+        return "told"
+    return "asked of danger" if reply.answers & ASKS or reply.concepts & dangers else "asked"
+
+
 HEADS = ("level 1", "level 2", "level 3", "another", "harm")
 """What is scored: the three levels, whether it is about another person, whether another is in danger."""
-GROUPS = ("concepts", "words", "letters")
-DAMPED = (10, 15, 40)
+GROUPS = ("concepts", "words", "letters", "answers")
+DAMPED = (10, 15, 40, 12)
 """So many features more are thought of in each group: a message of two words proves little."""
 
 
