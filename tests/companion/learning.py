@@ -50,13 +50,14 @@ def learn(examples: Sequence[Example], begins: Sequence[float], source: str = ""
     names, rarity = _names(examples)
     rows = [_row(one, names, rarity) for one in examples]
     learnt = [_separate(rows, examples, head, len(rarity) + 1) for head in HEADS]
-    tables: list[dict[str, list[int]]] = []
-    for table in names:
-        kept = {name: [round(100 * one[at] * rarity[at]) for one in learnt] for name, at in table.items()}
-        tables.append(
-            {name: numbers for name, numbers in kept.items() if max(map(abs, numbers[:3])) >= LEAST}
-        )
-    return Weights(tuple(tables), [one[-1] for one in learnt], begins, source)
+    tables = {}
+    for group, table in zip(GROUPS, names, strict=True):
+        kept = {
+            name: tuple(round(100 * one[at] * rarity[at]) for one in learnt) for name, at in table.items()
+        }
+        tables[group] = {name: row for name, row in kept.items() if max(map(abs, row[:3])) >= LEAST}
+    bias = tuple(one[-1] for one in learnt)
+    return Weights(source=source, bias=bias, begins=tuple(begins), tables=tables)
 
 
 def _names(examples: Sequence[Example]) -> tuple[list[dict[str, int]], list[float]]:

@@ -1,6 +1,6 @@
 """Make the floor's weights from the development part, and measure them on what they were not made from.
 
-``python -m tests.companion.training`` writes ``weights.txt`` into the package and ``cross_validated.json``
+``python -m tests.companion.training`` writes ``weights.json`` into the package and ``cross_validated.json``
 beside the messages. It takes some minutes, needs nothing but Python, and always writes the same.
 """
 
@@ -9,8 +9,9 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from holdfast.companion.crisis import floor as crisis
 from holdfast.companion.crisis.floor import heard, judge
@@ -106,7 +107,7 @@ def judged(
     found: Sequence[Weights], begins: Sequence[float]
 ) -> dict[str, list[list[list[int]]] | list[list[int]]]:
     """Level and leaning of every message and every turn, by weights that were made without it."""
-    by = [replace(one, begins=begins) for one in found]
+    by = [msgspec.structs.replace(one, begins=tuple(begins)) for one in found]
     alone = []
     for one in messages(PART):
         answer = judge(one.text, as_messages(one.before), by[fold(one)])
@@ -124,8 +125,8 @@ def main() -> None:
     VALIDATED.write_text(json.dumps(judged(found, begins)) + "\n", "utf-8")
     all_of_it = [*examples(messages(PART), conversations(PART)), *plain()]
     source = f"{len(all_of_it)} messages, {fingerprint()}"
-    (PACKAGE / "weights.txt").write_text(written_weights(learn(all_of_it, begins, source)), "utf-8")
-    sys.stdout.write(f"weights.txt: {source}\n")
+    (PACKAGE / "weights.json").write_text(written_weights(learn(all_of_it, begins, source)), "utf-8")
+    sys.stdout.write(f"weights.json: {source}\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How serious a message reads: a weighted sum of its words, letters and concepts, learnt from labelled ones.
 
-The weights are data (``weights.txt``), made by ``python -m tests.companion.training``. Nothing here is
+The weights are data (``weights.json``), made by ``python -m tests.companion.training``. Nothing here is
 learnt while the companion runs.
 """
 
@@ -8,7 +8,8 @@ import functools
 import importlib.resources
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.companion.crisis.lexicon import lexicon
 from holdfast.companion.crisis.reading import ASKS, OTHERS, QUESTION, Reading
@@ -102,23 +103,23 @@ DAMPED = (10, 15, 40, 12)
 """So many features more are thought of in each group: a message of two words proves little."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """What each feature adds to each score, in hundredths, and where each score begins to count.
 
-    ``source`` names what they were learnt from.
+    ``source`` names what they were learnt from. ``tables`` are by group.
     """
 
-    tables: tuple[Mapping[str, Sequence[int]], ...]
-    bias: Sequence[float]
-    begins: Sequence[float]
     source: str
+    bias: tuple[float, ...]
+    begins: tuple[float, ...]
+    tables: dict[str, dict[str, tuple[int, ...]]]
 
 
 def scores(found: Features, weights: Weights) -> list[float]:
     """How far each score is above where it begins to count; below, it is negative."""
     sums = [bias - begin for bias, begin in zip(weights.bias, weights.begins, strict=True)]
-    for names, table, damped in zip(found, weights.tables, DAMPED, strict=True):
+    for names, group, damped in zip(found, GROUPS, DAMPED, strict=True):
+        table = weights.tables[group]
         hits = [table[name] for name in names if name in table]
         if hits:
             share = 0.01 / (len(names) + damped) ** 0.5
@@ -128,45 +129,35 @@ def scores(found: Features, weights: Weights) -> list[float]:
     return sums
 
 
-def read_weights(text: str) -> Weights:
+def read_weights(text: str | bytes) -> Weights:
     """Weights from their file."""
-    facts: dict[str, str] = {}
-    tables: dict[str, dict[str, Sequence[int]]] = {group: {} for group in GROUPS}
-    table = None
-    for line in text.splitlines():
-        if line.startswith("["):
-            table = tables[line.strip("[]")]
-        elif table is None:
-            name, _, fact = line.partition(": ")
-            facts[name] = fact
-        else:
-            *numbers, name = line.split(" ", len(HEADS))
-            table[name] = tuple(map(int, numbers))
-    return Weights(
-        tables=tuple(tables.values()),
-        bias=[float(one) for one in facts["bias"].split()],
-        begins=[float(one) for one in facts["begins"].split()],
-        source=facts["learnt from"],
-    )
+    return msgspec.json.decode(text, type=Weights)
 
 
 def written_weights(weights: Weights) -> str:
-    """Weights as their file holds them."""
-    lines = [
-        "about: made by python -m tests.companion.training; not edited by hand",
-        f"columns: {', '.join(HEADS)}; in hundredths",
-        f"learnt from: {weights.source}",
-        "bias: " + " ".join(f"{one:.3f}" for one in weights.bias),
-        "begins: " + " ".join(f"{one:.3f}" for one in weights.begins),
-    ]
-    for group, table in zip(GROUPS, weights.tables, strict=True):
-        lines.append(f"[{group}]")
-        lines += [f"{' '.join(map(str, numbers))} {name}" for name, numbers in sorted(table.items())]
-    return "\n".join(lines) + "\n"
+    """Weights as their file holds them: a line for each feature."""
+    about = {
+        "about": "made by python -m tests.companion.training; not edited by hand",
+        "columns": HEADS,
+        "source": weights.source,
+        "bias": [round(one, 3) for one in weights.bias],
+        "begins": weights.begins,
+    }
+    head = "".join(f"{_json(name)}: {_json(value)},\n" for name, value in about.items())
+    tables = [f"{_json(group)}: {{\n{_rows(weights.tables[group])}\n}}" for group in GROUPS]
+    return f'{{\n{head}"tables": {{\n' + ",\n".join(tables) + "\n}}\n"
+
+
+def _rows(table: Mapping[str, tuple[int, ...]]) -> str:
+    return ",\n".join(f"{_json(name)}: {_json(numbers)}" for name, numbers in sorted(table.items()))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 @functools.cache
 def weights() -> Weights:
     """The weights that come with the companion."""
-    file = importlib.resources.files("holdfast.companion.crisis").joinpath("weights.txt")
-    return read_weights(file.read_text("utf-8"))
+    file = importlib.resources.files("holdfast.companion.crisis").joinpath("weights.json")
+    return read_weights(file.read_bytes())
