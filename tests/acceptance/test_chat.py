@@ -189,6 +189,39 @@ def test_feedback_is_a_label_and_numbers(chat: Chat, url: str, word: str, label:
 
 
 @pytest.mark.promise("R-08", "R-23")
+def test_an_end_tells_what_was_learned(chat: Chat) -> None:
+    said = chat(*ALICE, lines=[ANN, "Please keep your answers short.", "/end y"])
+    ended = only(said, "ended")
+
+    assert [fact["says"] for fact in ended["facts"]] == [
+        "You are allergic to nuts. You said: “I'm allergic to nuts.”",
+        "Your sister is called Ann. You said: “My sister is called Ann.”",
+    ]
+    assert [rule["text"] for rule in ended["rules"]] == ["Keep answers short."]
+    assert (ended["summary"], ended["themes"]) == ("talked about somebody close", ["somebody close"])
+
+
+def test_an_end_tells_only_what_its_own_session_taught(chat: Chat) -> None:
+    said = chat(*ALICE, lines=[ANN, "/end", "I live in Oslo.", "/end"])
+    first, second = [[fact["object"] for fact in each["facts"]] for each in said if each["type"] == "ended"]
+
+    assert (sorted(first), second) == (["Ann", "nuts"], ["Oslo"])
+
+
+def test_what_an_end_tells_can_be_forgotten_by_its_id(chat: Chat, url: str) -> None:
+    said = chat(*ALICE, lines=[ANN, "/end"])
+    (ann,) = [fact["id"] for fact in only(said, "ended")["facts"] if fact["object"] == "Ann"]
+    chat(*ALICE, lines=[f"/forget {ann}", "yes"])
+
+    assert objects(url, "s1", "alice") == ["nuts"]
+
+
+def test_an_end_of_a_guest_tells_nothing(chat: Chat) -> None:
+    said = chat("--mode", "guest", lines=[ANN, "/end"])
+
+    assert "facts" not in only(said, "ended")
+
+
 def test_without_a_person_no_feedback_is_asked_for_and_the_session_ends(chat: Chat, url: str) -> None:
     said = chat(*ALICE, lines=["Hello", "/end", "y", "/end"])
 
@@ -269,6 +302,27 @@ def test_a_conversation_is_written_as_json_if_the_file_says_so(chat: Chat, tmp_p
     assert json.loads(file.read_text("utf-8"))["messages"][0] == {"role": "user", "text": "Hello"}
 
 
+def test_what_cannot_be_written_is_told_in_a_sentence(chat: Chat, tmp_path: Path) -> None:
+    file, nowhere = tmp_path / "said.md", tmp_path / "no" / "said.md"
+    lines = [f"/export {file}", "Hello", f"/export {file}", f"/export {file}", f"/export {nowhere}"]
+    said = chat(lines=lines, code=1)
+    first, again, unmade = [str(each) for each in said if each["type"] == "error"]
+
+    assert "Nothing has been said yet" in first
+    assert "There is a file" in again
+    assert "cannot be made: No such file or directory" in unmade
+
+
+def test_a_model_without_its_key_is_told_in_a_sentence(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    code = run(["chat", url, "--model", "openai:gpt-5"])
+
+    assert code == 1
+    assert "openai:gpt-5 needs a key. Set OPENAI_API_KEY." in capsys.readouterr().err
+
+
 def test_one_chat_moves_between_threads(chat: Chat) -> None:
     lines = ["One", "/new s2", "Two", "/resume s1", "/history", "/new s2"]
     said = chat(*ALICE, lines=lines, code=1)
@@ -314,7 +368,7 @@ def test_answers_alone_are_printed_for_a_pipe(url: str) -> None:
 
     assert done.returncode == 0
     assert done.stdout.startswith(b"I am a program, not a person")
-    assert done.stderr.decode().startswith("Goodbye. To go on:\n  holdfast chat --thread-id s1 --db ")
+    assert done.stderr.decode().startswith("Goodbye. To go on:\n  holdfast chat --thread-id s1 \\\n    --db ")
 
 
 def test_a_reader_that_leaves_ends_the_chat(url: str) -> None:

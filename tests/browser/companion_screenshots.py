@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 import holdfast as hf
 from holdfast.server.app import create_app
 from holdfast.server.settings import ServerSettings
-from tests.browser.conftest import FLAGS, Visitor, chromium
+from tests.browser.conftest import Visitor, browsing
 from tests.browser.screenshots import IMAGES, picture
 from tests.browser.test_companion import DANGER, begin, say
 from tests.browser.world import Studio
@@ -26,9 +26,8 @@ SAID = ("My sister is called Ann.", "I worry about my exam, and I cannot sleep."
 
 async def main(folder: Path) -> None:
     """Take every picture."""
-    async with served() as studio, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        visitor = Visitor(browser, studio, USER)
+    async with served() as studio, browsing() as windows:
+        visitor = Visitor(windows, studio, USER)
         await ended(await talking(visitor, 390, 780, "light"), folder / "studio-companion-phone.png")
         page = await talking(visitor, 1120, 760, "light")
         await say(page, "Can we do box breathing?")
@@ -37,7 +36,6 @@ async def main(folder: Path) -> None:
         await say(page, DANGER)
         await picture(page, folder / "studio-companion-danger.png")
         await visitor.close()
-        await browser.close()
 
 
 @asynccontextmanager

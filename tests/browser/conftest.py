@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -23,9 +24,23 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--process-per-site",
+    "--renderer-process-limit=1",
 ]
+FRESH = """
+if (sessionStorage.getItem("is-here") === null) {
+  localStorage.clear();
+  localStorage.setItem("holdfast-who", WHO);
+  sessionStorage.setItem("is-here", "yes");
+}
+"""
+"""Run before each document of a page: the first finds nothing of the page before, and says who is here."""
+SMALL = "/studio/mark.svg"
 PATIENCE = 15_000
 """Milliseconds that a test waits for something to appear."""
+
+FULL = {"status": 503, "code": "server_full", "detail": "There is no room.", "facts": {}}
+"""What a server says that has as many streams as it may."""
 
 expect.set_options(timeout=PATIENCE)
 numbers = itertools.count()
@@ -41,13 +56,37 @@ def chromium() -> str:
     return found
 
 
-@pytest_asyncio.fixture(loop_scope="session", scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    """One browser for all tests of a process."""
+class Windows:
+    """The windows of one browser, one for each server: a window costs more than most tests do in it."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._open: dict[str, BrowserContext] = {}
+
+    async def at(self, address: str) -> BrowserContext:
+        """The window in which pages of a server are opened."""
+        if address not in self._open:
+            context = await self._browser.new_context(base_url=address, reduced_motion="reduce")
+            context.set_default_timeout(PATIENCE)
+            self._open[address] = context
+            await (await context.new_page()).goto(SMALL)  # keeps the process that draws all pages of a server
+        return self._open[address]
+
+
+@asynccontextmanager
+async def browsing() -> AsyncIterator[Windows]:
+    """A browser, until the block ends."""
     async with async_playwright() as playwright:
         started = await playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        yield started
+        yield Windows(started)
         await started.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def windows() -> AsyncIterator[Windows]:
+    """One browser for all tests of a process."""
+    async with browsing() as opened:
+        yield opened
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
@@ -77,13 +116,17 @@ async def ready(page: Page) -> None:
 
 
 class Visitor:
-    """Opens pages of the Studio as one user, and keeps what the console says."""
+    """Opens pages of the Studio as one user, and keeps what the console says.
 
-    def __init__(self, browser: Browser, studio: Studio, user: str) -> None:
-        self._browser = browser
+    A page begins without anything that the one before has left in the browser, so one visitor looks at one
+    page at a time.
+    """
+
+    def __init__(self, windows: Windows, studio: Studio, user: str) -> None:
+        self._windows = windows
         self.studio = studio
         self.user = user
-        self._opened: list[BrowserContext] = []
+        self._opened: list[Page] = []
         self.errors: list[str] = []
         self.expected: list[str] = []
 
@@ -95,23 +138,25 @@ class Visitor:
         height: int = 800,
         theme: str = "light",
         everybody: bool = False,
+        asked: list[str] | None = None,
+        refused: str | None = None,
     ) -> Page:
-        """A page in a browser of its own, as this user; or as somebody who sees everybody's threads."""
-        context = await self._browser.new_context(
-            base_url=self.studio.address,
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if theme == "dark" else "light",
-            reduced_motion="reduce",
-        )
-        self._opened.append(context)
-        context.set_default_timeout(PATIENCE)
-        who = json.dumps(json.dumps({"user": self.user, "only": not everybody}))
-        await context.add_init_script(
-            f"localStorage.getItem('holdfast-who') ?? localStorage.setItem('holdfast-who', {who})"
-        )
-        page = await context.new_page()
+        """A page as this user sees it, or as somebody who sees everybody's threads.
+
+        Every request is noted in ``asked``; those for what is ``refused`` find no room in the server.
+        """
+        page = await (await self._windows.at(self.studio.address)).new_page()
+        self._opened.append(page)
+        await page.set_viewport_size({"width": width, "height": height})
+        await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        who = json.dumps({"user": self.user, "only": not everybody})
+        await page.add_init_script(FRESH.replace("WHO", json.dumps(who)))
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
+        if asked is not None:
+            page.on("request", lambda request: asked.append(request.url))
+        if refused is not None:
+            await page.route(refused, lambda route: route.fulfill(status=503, json=FULL))
         await page.goto(path)
         await ready(page)
         return page
@@ -122,14 +167,14 @@ class Visitor:
 
     async def close(self) -> None:
         """Close whatever was opened."""
-        for context in self._opened:
-            await context.close()
+        for page in self._opened:
+            await page.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def visitor(browser: Browser, studio: Studio, user: str) -> AsyncIterator[Visitor]:
+async def visitor(windows: Windows, studio: Studio, user: str) -> AsyncIterator[Visitor]:
     """Somebody who looks at the Studio; at the end the console must be silent."""
-    made = Visitor(browser, studio, user)
+    made = Visitor(windows, studio, user)
     yield made
     studio.go_on.set()
     await made.close()

@@ -7,11 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page
 
 from tests.architecture.source import ROOT
 from tests.browser.bench import equip
-from tests.browser.conftest import FLAGS, Visitor, chromium
+from tests.browser.conftest import Visitor, browsing
 from tests.browser.world import furnish, running
 
 IMAGES = ROOT / "docs/images"
@@ -30,11 +30,10 @@ PICTURES: list[tuple[str, str, int, int, str]] = [
 async def main(folder: Path) -> None:
     """Take every picture."""
     with tempfile.TemporaryDirectory() as place:
-        async with running(Path(place) / "studio.db") as studio, async_playwright() as playwright:
-            browser = await playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        async with running(Path(place) / "studio.db") as studio, browsing() as windows:
             await furnish(studio, USER)
             await equip(studio, USER, f"trip-{USER}")
-            visitor = Visitor(browser, studio, USER)
+            visitor = Visitor(windows, studio, USER)
             for name, path, width, height, theme in PICTURES:
                 page = await visitor.open(path, width=width, height=height, theme=theme)
                 async with studio.client(USER) as client:
@@ -45,7 +44,6 @@ async def main(folder: Path) -> None:
                     await page.get_by_role("button", name="Read tides.md").click()
                 await picture(page, folder / f"studio-{name}.png")
             await visitor.close()
-            await browser.close()
 
 
 async def picture(page: Page, file: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page
+from playwright.async_api import Page
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, Windows
 from tests.browser.world import Studio
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
@@ -44,10 +44,10 @@ async def wrong(page: Page) -> list[str]:
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module", params=PAGES.values(), ids=PAGES.keys())
 async def shown(
-    request: pytest.FixtureRequest, browser: Browser, studio: Studio, furnished: str
+    request: pytest.FixtureRequest, windows: Windows, studio: Studio, furnished: str
 ) -> AsyncIterator[Page]:
     """One of the pages, with something on it."""
-    looking = Visitor(browser, studio, furnished)
+    looking = Visitor(windows, studio, furnished)
     yield await looking.open(request.param.format(user=furnished))
     await looking.close()
     assert looking.errors == []

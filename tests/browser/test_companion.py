@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Locator, Page, expect
 
 import holdfast as hf
 from holdfast.companion.values import LIMITS, SIMPLE
@@ -21,7 +21,7 @@ from holdfast.runtime.memory.keeping import Memory
 from holdfast.server.app import create_app
 from holdfast.server.settings import ServerSettings
 from tests.architecture.source import ROOT
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, Windows
 from tests.browser.test_accessibility import wrong
 from tests.browser.world import Studio
 from tests.server.live import listening
@@ -42,9 +42,9 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stud
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def guest(browser: Browser, served: Studio, user: str) -> AsyncIterator[Visitor]:
+async def guest(windows: Windows, served: Studio, user: str) -> AsyncIterator[Visitor]:
     """Somebody who talks to the companion; at the end the console must be silent."""
-    made = Visitor(browser, served, user)
+    made = Visitor(windows, served, user)
     yield made
     await made.close()
     assert made.errors == []

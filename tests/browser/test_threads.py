@@ -32,12 +32,69 @@ async def test_a_thread_shows_its_last_message_and_labels_and_owner(visitor: Vis
     await expect(row.get_by_role("button", name="work")).to_be_visible()
 
 
-async def test_a_new_thread_appears_by_itself(visitor: Visitor) -> None:
-    page = await visitor.open("/studio/threads")
+def lists_of(asked: list[str]) -> list[str]:
+    """The requests for a list of threads among all."""
+    return [each for each in asked if "/api/v1/threads?" in each]
+
+
+async def test_what_another_client_does_is_told_and_nobody_asks_again(visitor: Visitor) -> None:
+    asked: list[str] = []
+    page = await visitor.open("/studio/search", asked=asked)
+    rows = page.locator(".threads > li")
+    async with page.expect_response("**/api/v1/events"):
+        await page.get_by_role("link", name="Threads", exact=True).click()
+    name = f"late-{visitor.user}"
+    async with visitor.studio.client(visitor.user) as client:
+        await client.create_thread(name)
+        await expect(rows.filter(has_text=name)).to_contain_text("version 0")
+        await page.get_by_role("link", name=name).focus()
+        await client.append(name, patches=[["set", ["mood"], "calm"]])
+        await expect(rows.filter(has_text=name)).to_contain_text("version 1")
+        await expect(page.get_by_role("link", name=name)).to_be_focused()
+        await client.delete_thread(name)
+    await expect(page.get_by_role("heading", name="No threads yet")).to_be_visible()
+
+    assert len(lists_of(asked)) == 1
+    assert len([each for each in asked if each.endswith("/api/v1/events")]) == 1
+
+
+async def test_new_threads_stand_before_older_ones_and_only_those_that_bear_the_words(
+    visitor: Visitor,
+) -> None:
+    page = await visitor.open(f"/studio/threads?q=g-{visitor.user}")
+    async with visitor.studio.client(visitor.user) as client:
+        for name in ("g", "other", "g-g"):
+            await client.create_thread(f"{name}-{visitor.user}")
+
+    await expect(page.locator(".threads a")).to_have_text([f"g-g-{visitor.user}", f"g-{visitor.user}"])
+
+
+async def test_a_list_that_is_refused_a_stream_asks_again(visitor: Visitor) -> None:
+    visitor.expected = ["503"]
+    asked: list[str] = []
+    page = await visitor.open("/studio/threads", asked=asked, refused="**/api/v1/events")
     async with visitor.studio.client(visitor.user) as client:
         await client.create_thread(f"late-{visitor.user}")
-
     await expect(page.get_by_role("link", name=f"late-{visitor.user}")).to_be_visible()
+    await page.unroute("**/api/v1/events")
+    async with page.expect_response("**/api/v1/events") as answered:
+        await visitor.studio.db.scope(tenant="default", user=visitor.user).create(f"later-{visitor.user}")
+
+    assert (await answered.value).status == 200
+    await expect(page.get_by_role("link", name=f"later-{visitor.user}")).to_be_visible()
+    assert len(lists_of(asked)) >= 2
+
+
+async def test_how_long_ago_something_was_is_kept_up(visitor: Visitor) -> None:
+    async with visitor.studio.client(visitor.user) as client:
+        await client.create_thread(f"t-{visitor.user}")
+    page = await visitor.open("/studio/threads")
+    await page.clock.install()
+    await page.reload()
+    await expect(page.locator(".threads time")).to_have_text(re.compile("just now|seconds ago"))
+    await page.clock.fast_forward("05:00")
+
+    await expect(page.locator(".threads time")).to_have_text(re.compile("[56] minutes ago"))
 
 
 async def test_words_and_labels_find_threads(visitor: Visitor) -> None:

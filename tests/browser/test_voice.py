@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page
+from playwright.async_api import Page
 
 import holdfast as hf
 from holdfast.runtime.crises import crises
 from holdfast.server.app import create_app
 from holdfast.server.realtime import OpenAIRealtime
 from holdfast.server.settings import ServerSettings
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, Windows
 from tests.browser.world import Studio
 from tests.server.live import listening
 from tests.support.realtime_server import realtime_server
@@ -39,9 +39,9 @@ async def served() -> AsyncIterator[Studio]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def caller(browser: Browser, served: Studio, user: str) -> AsyncIterator[Visitor]:
+async def caller(windows: Windows, served: Studio, user: str) -> AsyncIterator[Visitor]:
     """Somebody with a browser."""
-    made = Visitor(browser, served, user)
+    made = Visitor(windows, served, user)
     yield made
     await made.close()
     assert made.errors == []

@@ -207,3 +207,13 @@ async def test_a_yes_to_an_offer_begins_the_exercise(in_memory: Database) -> Non
 
     assert output.response_style == "guided_exercise"
     assert BREATHING.steps[0].say in output.response_text
+
+
+async def test_asking_for_any_exercise_in_the_middle_of_one_begins_no_other(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say(
+            "Can we do box breathing?", "yes", "Could we do an exercise against panic?"
+        )
+
+    assert not output.response_text.startswith("Let us do")
+    assert output.response_style == "clarifying"

@@ -67,30 +67,30 @@ def test_the_weights_are_made_from_the_words_that_are_here() -> None:
 def test_imminent_danger_is_seldom_taken_for_less_than_risk(pairs: Sequence[Pair]) -> None:
     grave = [pair.floor >= 2 for pair in pairs if pair.given == 3]
 
-    assert sum(grave) / len(grave) >= 0.78
+    assert sum(grave) / len(grave) >= 0.86
 
 
 @pytest.mark.promise("A-08")
 def test_risk_is_found_as_often_as_before(pairs: Sequence[Pair]) -> None:
-    assert sensitivity(pairs, 2) >= 0.71
+    assert sensitivity(pairs, 2) >= 0.79
 
 
 @pytest.mark.promise("A-08")
 def test_what_is_no_risk_is_left_alone_as_often_as_before(pairs: Sequence[Pair]) -> None:
-    assert specificity(pairs, 2) >= 0.885
+    assert specificity(pairs, 2) >= 0.895
 
 
 @pytest.mark.promise("A-08")
-def test_few_conversations_at_risk_pass_unnoticed(talks: Sequence[Walked]) -> None:
+def test_no_conversation_at_risk_passes_unnoticed(talks: Sequence[Walked]) -> None:
     unnoticed = [talk for talk in talks if talk.due is not None and talk.asked is None]
 
-    assert len(unnoticed) <= 1
+    assert not unnoticed
 
 
-def test_few_conversations_without_risk_are_disturbed(talks: Sequence[Walked]) -> None:
+def test_no_more_conversations_without_risk_are_disturbed_than_before(talks: Sequence[Walked]) -> None:
     disturbed = [talk for talk in talks if talk.shape == "never" and talk.acted is not None]
 
-    assert len(disturbed) <= 17
+    assert len(disturbed) <= 54
 
 
 @pytest.mark.promise("A-08")
@@ -245,7 +245,7 @@ def test_a_question_about_means_is_graver_in_context() -> None:
 
 
 def test_risk_can_show_slowly() -> None:
-    before = talk("I am only a weight on them", "I see.")
+    before = talk("I am only a weight on them", "I see.", "I don't see what it is all for", "Go on.")
     now = "they would manage fine without me"
 
     assert floor(now).level < floor(now, before).level
@@ -358,7 +358,7 @@ def test_every_language_knows_the_same_concepts() -> None:
     counts = {
         code: {
             concept
-            for place in (*language.whole.values(), *language.begun.values())
+            for place in (*language.whole.values(), *language.pairs.values(), *language.begun.values())
             for concept, _ in place
             if concept[0] != "-"
         }

@@ -113,7 +113,7 @@ def test_the_path_says_whose_judgement_holds() -> None:
 
 
 def test_without_the_model_that_was_asked_small_signs_are_asked_about() -> None:
-    found = floor("My flat is tidy and my bills are paid")
+    found = floor("I cleared out my room")
     settled = settle(found, None, failed=True)
 
     assert (found.level, settled.level) == (Level.NONE, Level.UNCLEAR)
@@ -325,6 +325,8 @@ async def test_with_a_location_the_lines_of_the_country_are_given(db: Database) 
         (["I live in Berlin", "I moved to Toronto"], ("CA", "found")),
         (["I'm in Germany", "I won't say where I am"], ("", "location_refused")),
         (["I'm from Croatia"], ("", "no_location")),
+        (["I live in New York, near the park"], ("US", "found")),
+        (["I moved from Berlin, and now I live in Dublin"], ("IE", "found")),
     ],
 )
 def test_where_somebody_is_comes_from_their_own_words(

@@ -96,10 +96,29 @@ async def test_a_model_words_the_answer_from_what_was_found(in_memory: Database)
         Grounded(answered=True, answer="About 5.6 million people live in Norway.", rests_on=[9]),
         Grounded(answered=True, answer="Sweden borders Finland near Haparanda.", rests_on=[1]),
         Grounded(answered=False, answer="About 5.6 million people live in Norway.", rests_on=[1]),
+        Grounded(
+            answered=True,
+            answer="About 5.6 million people live in Norway. Sweden borders Finland near Haparanda.",
+            rests_on=[1],
+        ),
     ],
 )
 def test_an_answer_that_does_not_rest_on_what_was_found_is_refused(given: Grounded) -> None:
     assert checked(given, [NORWAY]) is None
+
+
+async def test_a_model_that_fails_leaves_it_to_a_quotation(in_memory: Database) -> None:
+    told, text = await status(in_memory, Search(NORWAY), Knowing())
+
+    assert (told, text.splitlines()[0]) == ("answered", "“About 5.6 million people live in Norway.”")
+
+
+async def test_a_search_that_finds_more_than_was_asked_for_is_cut_short(in_memory: Database) -> None:
+    class Chatty(Search):
+        async def search(self, query: str, limit: int) -> Sequence[Finding]:
+            return self.found
+
+    assert await status(in_memory, Chatty(*[OTHER] * 5, NORWAY)) == ("no_verified_answer", NOT_FOUND)
 
 
 def test_a_finding_about_something_else_is_not_quoted() -> None:

@@ -226,3 +226,81 @@ async def test_a_correction_outlives_the_end_of_the_session_in_which_it_was_made
         await talk.end()
 
     assert await objects(memory_of(db, "s1", "alice")) == ["Anna"]
+
+
+@pytest.mark.parametrize(
+    ("known", "said", "after"),
+    [
+        (
+            Candidate(object="tea with milk", predicate="LIKES", plain=True),
+            "Change milk to lemon",
+            "tea with lemon",
+        ),
+        (
+            Candidate(kind="rule", subject="manner", object="Keep answers short."),
+            "Change short to long",
+            "long.",
+        ),
+    ],
+)
+async def test_a_correction_leaves_the_other_words_as_they_are(
+    in_memory: Database, known: Candidate, said: str, after: str
+) -> None:
+    await memory_of(in_memory, "s1", "alice").learn([known])
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say(said)
+
+    assert after in output.response_text
+    assert "Keep answers long." in output.response_text or known.kind == "fact"
+
+
+async def test_a_session_that_is_over_is_not_corrected(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("I argued with Ferdinand at work")
+        await talk.end()
+        output = await talk.say("Change Ferdinand to Franz")
+
+    assert output.response_text.startswith("I remember nothing about Ferdinand")
+
+
+async def test_a_long_list_says_how_much_more_there_is(in_memory: Database) -> None:
+    likes = [Candidate(predicate="LIKES", object=f"thing {number}", plain=True) for number in range(15)]
+    await memory_of(in_memory, "s1", "alice").learn(likes)
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say("What do you remember about me?")
+
+    assert output.response_text.count("\n- ") == 12
+    assert "… and 3 more." in output.response_text
+
+
+async def test_what_was_denied_is_told_as_denied(in_memory: Database) -> None:
+    denied = Candidate(predicate="LIKES", object="tea", negated=True, plain=True)
+    await memory_of(in_memory, "s1", "alice").learn([denied])
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say("What do you remember about me?")
+
+    assert "- You do not like tea." in output.response_text
+
+
+@pytest.mark.promise("A-05")
+async def test_a_list_says_that_nothing_of_it_is_brought_up(in_memory: Database) -> None:
+    memory = await knowing(in_memory)
+    await memory.set_recall(on=False)
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say("What do you remember about me?")
+
+    assert "I do not bring these up unless you ask, as you wished." in output.response_text
+
+
+async def test_what_changed_between_the_question_and_the_yes_is_left(in_memory: Database) -> None:
+    memory = await knowing(in_memory)
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Forget about my sister")
+        (ann,) = [fact for fact in (await memory.page()).facts if fact.object == "Ann"]
+        await memory.correct(ann.id, object="Anna")
+        output = await talk.say("yes")
+
+    assert output.response_text == "Nothing was forgotten. 1 of it had changed since, so I left it."
+    assert await objects(memory) == ["Anna", "Oslo"]

@@ -13,7 +13,7 @@ from holdfast.companion.saying import is_leaving, is_no, is_question, is_yes
 from holdfast.companion.triage import is_fact
 from holdfast.core.errors import ModelFailed
 from holdfast.threads.database import Database
-from tests.companion.talking import DANGER, SAFE, Knowing, Talk, talker
+from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, talker
 
 COMMANDS = [
     ("What do you remember about me?", "list", "me"),
@@ -228,3 +228,11 @@ async def test_a_model_that_fails_leaves_it_to_the_rules(in_memory: Database) ->
         output = await Talk(runtime).say("My dog died and I miss him")
 
     assert (output.response_style, output.therapeutic_approach) == ("supportive", "grief_support")
+
+
+@pytest.mark.parametrize("asked", ["Can we do box breathing?", "Forget everything you know about me"])
+async def test_what_is_unclear_is_asked_about_before_anything_else(in_memory: Database, asked: str) -> None:
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say(f"{UNCLEAR} {asked}")
+
+    assert (output.response_style, output.response_text) == ("safety_check", SAFE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.mutants import MUTANTS
+from tests.support.nested import only_plugins
 
 ROOT = Path(__file__).parents[2]
 MODULE = '''"""One part of the contract, against a store with a fault."""
@@ -47,6 +49,7 @@ def verdict(tmp_path: Path, name: str, contract: str) -> tuple[int, str]:
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), *options, *stop, str(path)],
         cwd=ROOT,
+        env={**os.environ, **only_plugins("asyncio", "timeout")},
         capture_output=True,
         text=True,
         check=False,

@@ -116,6 +116,10 @@ class FatedStore:
         """Return once the thread may be past a version."""
         await self._store.changed(scope, thread, after, timeout)
 
+    async def stirred(self, after: int, timeout: float) -> int:
+        """A number that differs once anybody may have changed a thread."""
+        return await self._store.stirred(after, timeout)
+
     async def report(self) -> Report:
         """What the store says about its health."""
         return await self._store.report()

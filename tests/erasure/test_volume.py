@@ -22,10 +22,11 @@ from holdfast.core.retaining import Rule
 from holdfast.core.rows import Asking
 from holdfast.core.values import Exact, Record, Scope
 from holdfast.threads.files import NOT_NAMED
-from holdfast.workbench.manifests import exported, save
+from holdfast.workbench.manifests import exported
 from holdfast.workbench.volume import Volume
 from holdfast.workbench.volumes import Volumes
 from tests.erasure.lives import WORDS
+from tests.support.manifests import save
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "tenant"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.nested import only_plugins
 
 OPENING = """
 from contextlib import asynccontextmanager
@@ -51,18 +54,11 @@ def ran(directory: Path, text: str, *options: str) -> str:
     """What pytest says about a module in a directory of its own."""
     (directory / "test_ours.py").write_text(text, encoding="utf-8")
     (directory / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    flags = [
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:langsmith_plugin",
-        "-p",
-        "holdfast.testing.plugin",
-        "--strict-markers",
-    ]
-    command = [sys.executable, "-m", "pytest", *flags, *options]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False).stdout
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers", *options]
+    settings = {**os.environ, **only_plugins("asyncio", "holdfast.testing.plugin")}
+    return subprocess.run(
+        command, cwd=directory, env=settings, capture_output=True, text=True, check=False
+    ).stdout
 
 
 @pytest.mark.promise("T-14")

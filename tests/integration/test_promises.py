@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.support.nested import only_plugins
 from tests.support.promises import Group, Promise, Report, Shown, read_promises, tally, worst
 from tests.support.promises_page import page
 
@@ -41,10 +42,11 @@ pytest_plugins = ["pytester"]
 
 
 @pytest.fixture(autouse=True)
-def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let runs started by these tests import the plugin, and none that takes long to load."""
+def importable(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs started by these tests import the plugin, and load none that they do not need."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:langsmith_plugin")
+    for name, value in only_plugins("xdist").items():
+        monkeypatch.setenv(name, value)
 
 
 def outcomes(report: Report) -> dict[tuple[str, str], str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import apsw
+import psutil
 import pytest
 
 import holdfast as hf
@@ -197,6 +198,14 @@ class TestDamagedFiles:
         assert "not a Holdfast database" in str(error)
         assert path.read_bytes() == before
         assert [file.name for file in tmp_path.iterdir()] == ["agent.db"]
+
+    async def test_a_file_that_was_refused_is_not_kept_open_by_the_error(self, tmp_path: Path) -> None:
+        path = tmp_path / "agent.db"
+        path.write_text("Dear diary, today I wrote no database. " * 200)
+        error = await refused(path, StoreDamaged)
+        still_open = [file.path for file in psutil.Process().open_files()]
+
+        assert str(path) not in still_open, error
 
     async def test_damaged_pages_have_a_code_and_never_hang_a_call(self, tmp_path: Path) -> None:
         path = tmp_path / "agent.db"

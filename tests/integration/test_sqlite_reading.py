@@ -33,7 +33,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     """A store with one thread, whose last reader has its connection open."""
     opened = await SqliteStore.open(str(tmp_path / "agent.db"))
-    async with hf.Database(opened) as db:
+    async with hf.Database(opened, owned=True) as db:
         await db.create("trip")
         await opened.read(SCOPE, ask(MANY))
         yield opened

@@ -9,7 +9,7 @@ from typing import Annotated
 import pytest
 
 import holdfast as hf
-from holdfast.core.errors import KeyReused, LeaseLost, StateConflict, TurnBusy
+from holdfast.core.errors import InvalidArgument, KeyReused, LeaseLost, StateConflict, TurnBusy
 from holdfast.core.values import RecordQuery
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.journal import ThreadJournal
@@ -111,6 +111,49 @@ async def test_queued_turns_run_in_the_order_they_came(db: Database) -> None:
     assert (second.termination, third.termination) == ("queued", "queued")
     assert await said(db) == ["1", "One.", "2", "Two.", "3", "Three."]
     assert (done.run, done.text) == (third.run, "Three.")
+
+
+@pytest.mark.promise("B-01")
+async def test_a_queued_turn_that_is_refused_in_the_middle_keeps_the_next_waiting_no_longer(
+    db: Database,
+) -> None:
+    def refused(request: Request) -> str:
+        raise InvalidArgument(problem="the stage does not take it")
+
+    pause = Pause()
+    model = ScriptedModel(*pause.line("One."), refused, "Three.")
+    async with Runtime(db, model=model, sweep_seconds=3600) as runtime:
+        first = asyncio.create_task(runtime.run_turn("a", "1"))
+        await pause.reached.wait()
+        await runtime.run_turn("a", "2", busy="queue", key="second")
+        await runtime.run_turn("a", "3", busy="queue", key="third")
+        pause.go.set()
+        await first
+        async with asyncio.timeout(10):
+            while (  # noqa: ASYNC110 - a queue tells nobody of its end
+                await db.records.find(RecordQuery(kind="queued turn")) or not runtime.is_idle
+            ):
+                await asyncio.sleep(0.01)
+
+    assert await said(db) == ["1", "One.", "2", "3", "Three."]
+
+
+@pytest.mark.promise("B-01")
+async def test_a_queued_turn_that_cannot_begin_waits_without_a_word_lost(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = Asked(thread="a", inputs={"message": "2"}, items=(hf.user("2"),), key="second")
+    async with Runtime(db, model=ScriptedModel("One."), schema_version=2, upgrades={1: dict}) as newer:
+        await newer.run_turn("a", "1")
+    await enqueue(db, key_id("a", "second"), asked, now=1)
+    async with Runtime(db, model=ScriptedModel("Two.")) as older:
+        async with asyncio.timeout(10):
+            while not caplog.records:  # noqa: ASYNC110 - it is only to be seen there
+                await asyncio.sleep(0.01)
+
+        assert older.is_idle
+    assert "queued turn of thread a" in caplog.text
+    assert len(await db.records.find(RecordQuery(kind="queued turn"))) == 1
 
 
 @pytest.mark.promise("B-01")

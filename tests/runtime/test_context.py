@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.values import Record, RecordQuery
 from holdfast.runtime.context import Context, MemoryMode
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.loop import respond
 from holdfast.runtime.schema import Conversation
-from holdfast.runtime.stateless import PassingRecords, run_agent
+from holdfast.runtime.stateless import run_agent
+from holdfast.stores.memory import MemoryStore
 from holdfast.testing.scripted import ScriptedModel
 from holdfast.threads.database import Database
 
@@ -29,7 +31,7 @@ CONTROL, WRITER = ScriptedModel(name="control"), ScriptedModel(name="writer")
 
 def made(**given: Any) -> Context:
     """A context with the least that it needs."""
-    records = PassingRecords()
+    records = Database(MemoryStore()).records
     needed: dict[str, Any] = {
         "llm_client": CONTROL,
         "memory_store": records,
@@ -105,3 +107,20 @@ async def test_the_writing_model_words_the_reply(db: Database) -> None:
         done = await runtime.run_turn("a", "Hi")
 
     assert done.text == "writer says"
+
+
+async def test_what_a_turn_without_a_store_keeps_is_found_page_by_page() -> None:
+    pages: list[list[str]] = []
+
+    async def page_through(state: Conversation, ctx: Context) -> None:
+        for number in range(3):
+            await ctx.memory_store.put(Record(kind="note", id=f"n{number}", sort=number, body={}))
+        query = RecordQuery(kind="note", limit=2, until=2)
+        first = await ctx.memory_store.find(query)
+        after = (first[-1].sort, first[-1].id)
+        rest = await ctx.memory_store.find(RecordQuery(kind="note", limit=2, after=after))
+        pages.extend([[record.id for record in found] for found in (first, rest)])
+
+    await run_agent("Hi", stages=[page_through])
+
+    assert pages == [["n0", "n1"], ["n2"]]

@@ -26,7 +26,8 @@ from holdfast.runtime.episodes import active_episode
 from holdfast.runtime.events import TextDelta
 from holdfast.runtime.models import Request
 from holdfast.runtime.safety import gate
-from holdfast.runtime.stateless import PassingRecords, run_agent
+from holdfast.runtime.stateless import run_agent
+from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import Clock
 from holdfast.testing.faults import FailingStore
 from holdfast.testing.scripted import ScriptedModel
@@ -160,7 +161,7 @@ async def test_a_failed_turn_is_logged_all_the_same(db: Database) -> None:
 
 @pytest.mark.promise("R-22")
 async def test_the_stateless_call_logs_too() -> None:
-    log = PassingRecords()
+    log = Database(MemoryStore()).records
     done = await run_agent("2 hm", schema=Companion, stages=[look_for_danger, answer], crisis_log_backend=log)
 
     record = await log.get(CRISIS, f"{done.run}.1.1")

@@ -202,8 +202,9 @@ def test_a_model_nobody_knows_is_refused() -> None:
 def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    with pytest.raises(InvalidArgument, match="OPENAI_API_KEY"):
+    with pytest.raises(InvalidArgument) as caught:
         ProviderModel("openai-chat:gpt-5")
+    assert caught.value.problem == "openai-chat:gpt-5 needs a key. Set OPENAI_API_KEY."
 
 
 def test_a_missing_package_of_a_provider_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

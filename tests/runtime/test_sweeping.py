@@ -18,8 +18,11 @@ from holdfast.runtime.ending import JOB, Left, end_expired, job_id, request_end
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.episodes import ROW, Episode, active_episode, episode_of
 from holdfast.runtime.messages import Message
+from holdfast.runtime.queueing import enqueue
 from holdfast.runtime.runs import KIND, Run, record_of, run_of
 from holdfast.runtime.settings import Settings, now_ms
+from holdfast.runtime.starting import Asked, key_id
+from holdfast.runtime.sweeping import Sweeper
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.faults import FailingStore
 from holdfast.threads.database import Database
@@ -278,6 +281,36 @@ async def test_what_one_part_of_a_sweep_meets_keeps_no_other_from_being_done(db:
     await late._sweeper.once()
 
     assert await endings(db) == ["ended"]
+
+
+async def test_an_error_that_nobody_foresaw_does_not_end_the_sweeps() -> None:
+    looks: asyncio.Queue[str] = asyncio.Queue()
+
+    async def stumbling() -> None:
+        looks.put_nowait("again")
+        raise KeyError("nobody foresaw this")
+
+    async with hf.open("memory://") as db:
+        runtime = Runtime(db, stages=[answer])
+        sweeper = Sweeper(db, runtime._settings, 0.01, lambda found, thread: None, chores=[stumbling])
+        sweeper.start()
+        async with asyncio.timeout(SOON):
+            looked = [await looks.get() for _ in range(2)]
+        await sweeper.end()
+        await runtime.close()
+
+    assert looked == ["again", "again"]
+
+
+async def test_a_queued_turn_that_cannot_be_read_keeps_no_other_waiting(db: Database) -> None:
+    await db.records.put(Record(kind="queued turn", id="a", body={"no": "turn"}))
+    await enqueue(db, key_id("b", "k"), Asked(thread="b", inputs={"message": "Hi"}, items=(), key="k"), now=1)
+    begun: list[str] = []
+    runtime = Runtime(db, stages=[answer])
+    sweeper = Sweeper(db, runtime._settings, 3600, lambda found, thread: begun.append(thread))
+    await sweeper.once()
+
+    assert begun == ["b"]
 
 
 # A turn that arrives during the claim wins.

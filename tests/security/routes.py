@@ -146,6 +146,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("GET", "/threads/{id:str}/events"): Attack(
         ask=get(f"{THREAD}/events", after="0.0", run="{v.run}"), others=HIDDEN
     ),
+    ("GET", "/events"): Attack(ask=get("/events", after="0", wait="false"), others=APART),
     # Runs.
     ("GET", "/runs"): Attack(ask=get("/runs"), others=APART, cursor="taken"),
     ("GET", "/runs/{run:str}"): Attack(ask=get("/runs/{v.waiting_run}"), others=HIDDEN),

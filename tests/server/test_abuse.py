@@ -237,14 +237,15 @@ async def test_a_reader_who_takes_nothing_is_cut_and_the_turn_ends_well() -> Non
 # Cuts.
 
 
+@pytest.mark.parametrize("path", ["threads/well/events", "events"])
 @pytest.mark.parametrize("after", [0.0, 0.1, 0.4])
-async def test_clients_that_leave_a_stream_leave_nothing_behind(after: float) -> None:
+async def test_clients_that_leave_a_stream_leave_nothing_behind(after: float, path: str) -> None:
     async with live() as (app, address):
         await is_well(address)
         serving = app.state.serving
         before, most = len(asyncio.all_tasks()), 0
         for _ in range(3):
-            leaving = asyncio.gather(*(_left(address, after) for _ in range(30)))
+            leaving = asyncio.gather(*(_left(address, after, path) for _ in range(30)))
             while not leaving.done():
                 most = max(most, serving.streams.inside)
                 await asyncio.sleep(0.01)
@@ -255,11 +256,11 @@ async def test_clients_that_leave_a_stream_leave_nothing_behind(after: float) ->
     assert well
 
 
-async def _left(address: str, after: float) -> None:
+async def _left(address: str, after: float, path: str) -> None:
     """Ask for a stream, and go."""
     async with wire(address) as (_, writer):
         writer.write(
-            b"GET /api/v1/threads/well/events HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Holdfast-User: alice\r\n\r\n"
+            f"GET /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Holdfast-User: alice\r\n\r\n".encode()
         )
         await writer.drain()
         await asyncio.sleep(after)

@@ -328,6 +328,18 @@ async def test_a_server_with_a_volume_keeps_what_it_exports(tmp_path: Path) -> N
     assert (path, written(read(kept))) == (where, told)
 
 
+@pytest.mark.promise("F-04")
+async def test_what_is_exported_for_somebody_stands_where_it_is_theirs(tmp_path: Path) -> None:
+    settings = ServerSettings(volume=str(tmp_path))
+    async with in_memory(settings=settings) as users:
+        await users("alice").run_turn("t", "hi")
+        await users("*").export_manifest("t")
+
+    assert list(files_of(tmp_path)) == [
+        f"{users.tenant}/meta/workspaces/default/users/alice/react-session-t.json"
+    ]
+
+
 @pytest.mark.promise("F-01")
 async def test_a_server_writes_over_no_manifest_that_its_database_does_not_know(tmp_path: Path) -> None:
     settings = ServerSettings(volume=str(tmp_path))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 import holdfast as hf
+from holdfast.core.errors import StoreUnavailable
 from holdfast.runtime.episodes import active_episode
 from holdfast.runtime.models import Request
 from holdfast.server.identity.entries import Tenant
@@ -43,6 +45,80 @@ async def test_one_that_is_at_work_is_never_closed() -> None:
         await runtimes.close(drain_seconds=1)
 
     assert open_now == ["a"]
+
+
+class Lingering(hf.Runtime[Any, Any]):
+    """A runtime that is at work until it is told otherwise, and takes as long to close as it is told."""
+
+    def __init__(self, db: hf.Database, closing: asyncio.Queue[str], go: asyncio.Event) -> None:
+        super().__init__(db)
+        self.at_work = True
+        self._closing = closing
+        self._tenant = db.tenant
+        self._go = go
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.at_work
+
+    async def close(self) -> None:
+        self._closing.put_nowait(self._tenant)
+        await self._go.wait()
+        await super().close()
+
+
+async def test_one_that_is_asked_for_while_another_closes_stays_open() -> None:
+    closing: asyncio.Queue[str] = asyncio.Queue()
+    go, made = asyncio.Event(), list[Lingering]()
+
+    def make(scoped: hf.Database) -> Lingering:
+        made.append(Lingering(scoped, closing, go))
+        return made[-1]
+
+    async def asked(runtimes: Runtimes, tenant: str) -> None:
+        async with runtimes.of(tenant):
+            pass
+
+    async with hf.open("memory://") as db:
+        runtimes = Runtimes(db, make, limit=1)
+        for tenant in ("a", "b"):
+            await asked(runtimes, tenant)
+        for runtime in made:
+            runtime.at_work = False  # their turns are over
+        shrinking = asyncio.create_task(asked(runtimes, "c"))
+        first = await closing.get()
+        async with runtimes.of("b"):
+            go.set()
+            await shrinking
+            open_now = set(runtimes.tenants)
+        made[-1].at_work = False
+        await runtimes.close(drain_seconds=1)
+
+    assert (first, open_now) == ("a", {"b", "c"})
+
+
+async def test_what_one_tenant_meets_keeps_no_other_from_being_tended() -> None:
+    tended: asyncio.Queue[str] = asyncio.Queue()
+
+    def make(scoped: hf.Database) -> hf.Runtime[Any, Any]:
+        if scoped.tenant == "broken":
+            raise StoreUnavailable(problem="it is away")
+        tended.put_nowait(scoped.tenant)
+        return hf.Runtime(scoped)
+
+    async def known() -> list[str]:
+        return ["broken", "whole"]
+
+    async with hf.open("memory://") as db:
+        runtimes = Runtimes(db, make, limit=5)
+        tending = asyncio.create_task(runtimes.tend(known, seconds=3600))
+        async with asyncio.timeout(10):
+            found = await tended.get()
+        tending.cancel()
+        await asyncio.gather(tending, return_exceptions=True)
+        await runtimes.close(drain_seconds=1)
+
+    assert found == "whole"
 
 
 async def test_closing_lets_a_turn_come_to_its_end() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,17 @@ from holdfast.server.serving import check_workers, listening
 from holdfast.server.settings import ServerSettings, from_variables
 from tests.server.test_streams import up
 
+PORTS = range(10_240, 32_768)
+"""Below those that the system gives to whoever asks for any, and would give again before a process has it."""
+
 
 def free_port() -> int:
     """A port that nobody listens on."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as taken, suppress(OSError):
+            taken.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
@@ -45,7 +51,7 @@ def command(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[st
     finally:
         if child.poll() is None:
             child.terminate()
-        child.communicate(timeout=30)
+        child.communicate(timeout=60)
 
 
 async def test_an_answer_is_sent_at_once_and_not_when_the_reader_acknowledged_half_of_it() -> None:

@@ -18,6 +18,7 @@ import websockets
 import holdfast as hf
 from holdfast.client import AsyncClient
 from holdfast.client.values import Told
+from holdfast.runtime.models import Request
 from holdfast.server.app import create_app
 from holdfast.server.settings import ServerSettings
 from holdfast.testing import ScriptedModel
@@ -41,10 +42,13 @@ async def live(model: ScriptedModel, settings: ServerSettings | None = None) -> 
 
 
 @contextmanager
-def process(url: str, pause: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server in a process of its own."""
+def process(url: str, pause: float, *, lease: float = 30.0) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own; others take up its turns so many seconds after it was killed.
+
+    One that is not killed has long, or it would lose its turns on a machine that keeps it waiting.
+    """
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.server.talking", url, str(pause)],
+        [sys.executable, "-m", "tests.server.talking", url, str(pause), str(lease)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -148,7 +152,7 @@ async def test_more_streams_than_allowed_are_refused_politely() -> None:
 
 @pytest.mark.promise("B-09", "R-24")
 async def test_a_stream_continues_on_another_process_when_its_own_is_killed(shared_url: str) -> None:
-    with process(shared_url, 0.1) as (first, address), process(shared_url, 0.01) as (_, other):
+    with process(shared_url, 0.1, lease=3) as (first, address), process(shared_url, 0.01) as (_, other):
         await asyncio.gather(up(address), up(other))
         seen: list[Told] = []
         async with asking(address) as alice:
@@ -236,6 +240,31 @@ async def test_a_message_that_makes_no_sense_is_refused_and_the_line_stays(messa
 
     assert refused["data"]["status"] == 422
     assert told[-1]["type"] == "end"
+
+
+async def test_an_error_that_nobody_foresaw_is_told_over_a_websocket_too() -> None:
+    def failing(request: Request) -> str:
+        raise KeyError("nobody foresaw this")
+
+    async with live(ScriptedModel(failing)) as address, connected(address) as line:
+        await line.send(json.dumps({"type": "turn", "thread": "t", "message": "hi", "ref": "a"}))
+        async with asyncio.timeout(20):
+            told = await until_end(line)
+
+    assert [event["type"] for event in told[-2:]] == ["problem", "end"]
+    assert {"code": "error", "status": 500}.items() <= told[-2]["data"].items()  # type: ignore[attr-defined]  # JSON
+
+
+async def test_requests_over_a_websocket_count_like_any_others() -> None:
+    settings = ServerSettings(requests=3)
+    async with live(ScriptedModel("fine"), settings) as address, connected(address) as line:
+        for ref in ("a", "b", "c"):
+            await line.send(json.dumps({"type": "cancel", "thread": "t", "ref": ref}))
+        async with asyncio.timeout(20):
+            told = [json.loads(await line.recv()) for _ in range(5)]
+
+    codes = {event["ref"]: event["data"]["code"] for event in told if event["type"] == "problem"}
+    assert codes == {"a": "thread_not_found", "b": "thread_not_found", "c": "rate_limited"}
 
 
 async def test_a_websocket_without_credentials_that_hold_is_not_opened() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.core.errors import ManifestConflict, ModelFailed
+from holdfast.core.errors import InvalidArgument, ManifestConflict, ModelFailed
 from holdfast.core.values import RecordQuery
 from holdfast.runtime.effects import effects
 from holdfast.runtime.events import Event, TextDelta
@@ -21,9 +21,9 @@ from holdfast.runtime.models import Request
 from holdfast.runtime.suspension import UseResult
 from holdfast.testing.scripted import ScriptedModel, calls
 from holdfast.workbench.agent import Agent, Worked
-from holdfast.workbench.agent_tools import LOST
+from holdfast.workbench.agent_tools import LOST, Code
 from holdfast.workbench.finishing import finished
-from holdfast.workbench.interpreter.port import Output, Printed
+from holdfast.workbench.interpreter.port import Dropped, Output, Printed
 from holdfast.workbench.sandboxes import snapshots
 from holdfast.workbench.sessions import Workbench
 from holdfast.workbench.volume import Volume
@@ -303,6 +303,33 @@ def test_what_is_told_after_finishing_does_not_undo_it() -> None:
 
     assert finished([asked, call, result, note]) == "42"
     assert finished([asked, call, result, asked]) is None
+
+
+class Cutting:
+    """The bench of an interpreter that gives only the beginning of what is printed."""
+
+    @property
+    def attachment(self) -> Cutting:
+        return self
+
+    @property
+    def interpreter(self) -> Cutting:
+        return self
+
+    async def ready(self) -> tuple[()]:
+        return ()
+
+    async def run(self, code: str) -> AsyncIterator[Output]:
+        yield Printed("stdout", "the beginn")
+        yield Dropped(90)
+
+
+async def test_an_answer_that_was_cut_off_is_none() -> None:
+    cutting: Any = Cutting()
+    code = Code(cutting, told=lambda output: None)
+
+    with pytest.raises(InvalidArgument, match="90 bytes of output were over the limit"):
+        await code.text("answer", 1_000)
 
 
 async def test_finish_takes_a_long_answer_from_the_interpreter(working: Working) -> None:

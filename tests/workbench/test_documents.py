@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -125,10 +126,19 @@ async def test_another_user_has_no_such_document(
         (" .sea. ", "sea"),
         ("Æ\u202e\n.pdf", "Æ--.pdf"),
         ("x" * 300 + ".pdf", "x" * 146 + ".pdf"),
+        ("日" * 300 + ".pdf", "日" * 48 + ".pdf"),
+        ("x." + "y" * 300, "document"),
     ],
 )
 def test_a_copy_has_a_name_that_every_system_takes(given: str, kept: str) -> None:
     assert safe_name(given) == kept
+
+
+def test_a_name_of_any_length_is_shortened_at_once() -> None:
+    began = time.process_time()
+    kept = safe_name("x" * 2_000_000 + ".pdf")
+
+    assert (kept, time.process_time() - began < 1.0) == ("x" * 146 + ".pdf", True)
 
 
 # Switching and unloading.

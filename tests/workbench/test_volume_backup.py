@@ -174,6 +174,26 @@ def test_what_is_no_file_is_left_out_and_named(tmp_path: Path, root: Path) -> No
 
 
 @pytest.mark.promise("F-14")
+def test_a_folder_that_goes_while_it_is_copied_ends_no_backup(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (going := volume_at(root).folder / "artifacts/going").mkdir()
+    stat = os.stat
+
+    def gone(path: str | int, **named: Any) -> os.stat_result:
+        if path == "going" and going.exists():
+            going.rmdir()
+        return stat(path, **named)
+
+    copy = VolumeCopy(root, tmp_path / "copy")
+    monkeypatch.setattr("holdfast.workbench.volume_copies.os.stat", gone)
+    copy.begin()
+    index = copy.finish()
+
+    assert (going.exists(), len(index.files)) == (False, 3)
+
+
+@pytest.mark.promise("F-14")
 @pytest.mark.parametrize("harm", ["altered", "missing", "linked"])
 def test_a_damaged_file_is_named_and_nothing_is_put_in_place(
     tmp_path: Path, root: Path, command: Command, harm: str

@@ -16,9 +16,10 @@ from holdfast.core.manifest_files import Place, path_of
 from holdfast.core.values import Record, Scope
 from holdfast.runtime.persons import export_person
 from holdfast.threads.archive import import_threads
-from holdfast.workbench.manifests import exported, save
+from holdfast.workbench.manifests import exported
 from holdfast.workbench.volume import Volume
 from holdfast.workbench.volumes import Volumes
+from tests.support.manifests import save
 
 ALICE = Scope(user="alice")
 
@@ -79,6 +80,37 @@ async def test_the_files_are_the_same_where_the_archive_is_taken_in(db: hf.Datab
         again = await lines_of(elsewhere, "alice")
 
     assert (done.files, again) == (3, lines)
+
+
+@pytest.mark.promise("F-05")
+async def test_a_file_larger_than_calls_may_write_goes_along_too(
+    db: hf.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.workbench.volume.LARGEST", 200)
+    monkeypatch.setattr(Volume.__init__, "__kwdefaults__", {"largest": 200, "capacity": None})
+    written_by_code = Volume(tmp_path / "volume", "default", "alice").folder / "memory/long.txt"
+    written_by_code.write_bytes(b"x" * 201)
+    other = Volumes(tmp_path / "other")
+    async with hf.open("memory://", files=other) as elsewhere:
+        done = await import_threads(elsewhere.store, Scope(), each(await lines_of(db, "alice")), files=other)
+
+    assert done.files == 4
+
+
+async def test_a_file_that_goes_while_an_archive_is_made_is_not_in_it(
+    db: hf.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Volume.read
+
+    def gone(self: Volume, path: str) -> bytes:
+        if path == "memory/note.txt":
+            self.delete(path)
+        return read(self, path)
+
+    monkeypatch.setattr(Volume, "read", gone)
+    lines = [json.loads(line) for line in await lines_of(db, "alice")]
+
+    assert lines[-1]["files"] == 2
 
 
 async def test_an_archive_taken_in_twice_leaves_files_alone_that_are_the_same(

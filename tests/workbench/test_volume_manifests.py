@@ -26,8 +26,9 @@ from holdfast.core.errors import (
 )
 from holdfast.core.manifest import Manifest, manifest_from
 from holdfast.core.manifest_files import Place, file_name, path_of
-from holdfast.workbench.manifests import load, save
+from holdfast.workbench.manifests import load
 from holdfast.workbench.volume import Volume
+from tests.support.manifests import save
 
 
 def on(root: Path, user: str | None = "alice") -> Volume:

@@ -3,6 +3,7 @@
 import os
 import secrets
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ from holdfast.cli.render import clean, without_password
 if TYPE_CHECKING:
     from holdfast.cli.chat.conversing import Tally
 
+GOES_ON = " \\"
 USUAL = str(COMMON["db"][1])
 Url = Annotated[str | None, typer.Argument(metavar="[URL]", help="The database; the same as --db.")]
 ThreadId = Annotated[
@@ -55,7 +57,7 @@ async def chat(
     where = call.url if url is None else url_of(url)
     opening = opened(where, call.scope.tenant, who, model, new_id)
     tally = chatted(opening, lambda: front_for(call.out, call.err, as_json=call.as_json))
-    shown = Text(farewell(tally, who, where), style="dim")
+    shown = Text(farewell(tally, who, where, call.err.width), style="dim")
     value = {"thread": tally.thread, "turns": tally.turns, "failed": tally.failed}
     return Answer(value=value, shown=shown, ok=not tally.failed, aside=True)
 
@@ -65,15 +67,25 @@ def new_id() -> str:
     return f"local-{secrets.token_hex(6)}"
 
 
-def farewell(tally: "Tally", who: Who, where: str) -> str:
-    """The last words, and how to go on."""
+def farewell(tally: "Tally", who: Who, where: str, width: int) -> str:
+    """The last words, and how to go on, in lines that a shell takes as they are."""
     if who.is_guest:
         return "Goodbye. Nothing is kept."
     if not tally.is_begun:
         return "Goodbye."
-    words = ["holdfast", "chat", "--thread-id", tally.thread]
-    words += [] if who.user is None else ["--user-id", who.user]
-    words += (
-        [] if where == url_of(os.environ.get("HOLDFAST_DB", USUAL)) else ["--db", without_password(where)]
-    )
-    return clean(f"Goodbye. To go on:\n  {shlex.join(words)}")
+    parts = [["holdfast", "chat"], ["--thread-id", tally.thread]]
+    parts += [] if who.user is None else [["--user-id", who.user]]
+    is_usual = where == url_of(os.environ.get("HOLDFAST_DB", USUAL))
+    parts += [] if is_usual else [["--db", without_password(where)]]
+    return clean(f"Goodbye. To go on:\n{_in_lines([shlex.join(part) for part in parts], width)}")
+
+
+def _in_lines(parts: Sequence[str], width: int) -> str:
+    """The parts of a command in lines of a width, as few as there may be."""
+    lines = [f"  {parts[0]}"]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) + len(" " + GOES_ON) <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"    {part}")
+    return f"{GOES_ON}\n".join(lines)

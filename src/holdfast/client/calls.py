@@ -389,3 +389,8 @@ def stream_turn(
 def follow(thread: str, *, run: str | None = None) -> Call[values.Told]:
     """The durable events of a thread."""
     return call("GET", f"/threads/{named(thread)}/events", values.Told, run=run)
+
+
+def follow_threads(*, wait: bool = True) -> Call[values.Told]:
+    """Threads as they change."""
+    return call("GET", "/events", values.Told, wait=None if wait else False)

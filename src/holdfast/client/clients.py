@@ -168,6 +168,11 @@ class AsyncClient(Awaited, ClientMethods):
         async for event in self._stream(calls.follow(thread, run=run), after):
             yield event
 
+    async def follow_threads(self, *, after: str | None = None, wait: bool = True) -> AsyncIterator[Told]:
+        """Threads as they are made, changed and deleted; lost connections are taken up again."""
+        async for event in self._stream(calls.follow_threads(wait=wait), after):
+            yield event
+
     async def _stream(self, call: Call[Any], after: str | None) -> AsyncIterator[Told]:
         reader, failures = Reader(after), 0
         while not reader.ended:
@@ -246,6 +251,10 @@ class Client(Blocking, ClientMethods):
     def follow(self, thread: str, *, after: str | None = None, run: str | None = None) -> Iterator[Told]:
         """The durable events of a thread as they commit; lost connections are taken up again."""
         yield from self._stream(calls.follow(thread, run=run), after)
+
+    def follow_threads(self, *, after: str | None = None, wait: bool = True) -> Iterator[Told]:
+        """Threads as they are made, changed and deleted; lost connections are taken up again."""
+        yield from self._stream(calls.follow_threads(wait=wait), after)
 
     def _stream(self, call: Call[Any], after: str | None) -> Iterator[Told]:
         reader, failures = Reader(after), 0

@@ -9,16 +9,23 @@ import msgspec
 
 from holdfast.companion.sayings import saying
 
-Kind: TypeAlias = Literal["list", "remember", "correct", "forget", "undo", "recall_on", "recall_off"]
+Kind: TypeAlias = Literal[
+    "list", "remember", "correct", "wrong", "forget", "forget_that", "undo", "recall_on", "recall_off"
+]
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A command about the memory, and what it is about; a correction has the old words and the new."""
+    """A command about the memory, and what it is about; a correction has the old words and the new.
+
+    One that does not name the old words has all that is ``said`` instead. ``language`` is empty for English.
+    """
 
     kind: Kind
     what: str = ""
     old: str = ""
     new: str = ""
+    said: str = ""
+    language: str = ""
 
 
 class Says(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +73,7 @@ PAST = re.compile(r"\b(?:when|how|the\s+time|what\s+it)\b", re.IGNORECASE)
 DEICTIC = re.compile(
     r"\W*(?:that|it|this|what\s+i\s+(?:just\s+)?said|about\s+it|about\s+that)\W*", re.IGNORECASE
 )
+PARTS_OF_ONE = ("what", "old", "new", "said")
 IDIOM = re.compile(r"\W*(?:it|him|her|them|me)\b(?!\s+is\b).{0,24}$", re.IGNORECASE)
 """What one forgets without asking a program to."""
 
@@ -76,7 +84,7 @@ def command_in(message: str) -> Command | None:
         found = says.search(message)
         if found is not None:
             groups = {name: (text or "").strip() for name, text in found.groupdict().items()}
-            given = Command(kind=kind, **{name: groups.get(name, "") for name in ("what", "old", "new")})
+            given = Command(kind=kind, **{name: groups.get(name, "") for name in PARTS_OF_ONE})
             if _is_meant(given, everything="all" in groups):
                 return given
     return _in_another_language(message)
@@ -85,18 +93,24 @@ def command_in(message: str) -> Command | None:
 OTHERS: dict[str, Kind] = {
     "list": "list",
     "forget_all": "forget",
+    "forget_that": "forget_that",
+    "correct": "correct",
+    "wrong": "wrong",
     "forget": "forget",
     "remember": "remember",
     "undo": "undo",
     "recall_off": "recall_off",
     "recall_on": "recall_on",
 }
-"""The commands that can be given in other languages; a correction needs English, or a model."""
+"""What a command is in other languages, and what kind of a command that makes."""
 
 
 def _in_another_language(message: str) -> Command | None:
     found = saying(message, *OTHERS)
-    return None if found is None else Command(kind=OTHERS[found.kind], what=found.what)
+    if found is None:
+        return None
+    parts = {name: getattr(found, name) for name in PARTS_OF_ONE}
+    return Command(kind=OTHERS[found.kind], language=found.language, **parts)
 
 
 def _is_meant(command: Command, *, everything: bool) -> bool:

@@ -1,19 +1,24 @@
 """Memory by talk: seen, corrected, forgotten in two steps, undone. No model is asked."""
 
+from collections.abc import Sequence
+from itertools import takewhile
+from operator import eq
 from typing import Any
 
 import msgspec
 
 from holdfast.companion.commands import Command
 from holdfast.companion.memory import memory_in, source_in
+from holdfast.companion.sayings import simple
 from holdfast.companion.state import Companion
 from holdfast.core.errors import InvalidArgument, RecordNotFound, RewindRefused
 from holdfast.core.text import stem, words
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
-from holdfast.runtime.memory import Arc, Candidate, Fact, Memory, Rule, Source, Target, stated
+from holdfast.runtime.memory import Arc, Candidate, Fact, Memory, Rule, Target, stated
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.refusing import refusals
+from holdfast.runtime.messages import Message
 
 Known = Fact | Arc | Rule
 SHOWN = 12
@@ -23,6 +28,15 @@ NOT_KEPT = (
     "I keep nothing in this conversation: it is not stored, so there is nothing to look at, to change or to "
     "forget."
 )
+WHICH = "Which of these do you mean? Say it with a word that only one of them has."
+HOW = "“No, it is Anna, not Ann” puts such a thing right, and “forget that” has me forget it."
+NOT_KEEPING = "I will not keep what you said just now."
+NOTHING_OF_IT = "There is nothing just before this that I could forget."
+NAME, ASKED, MENTIONED = "IS_CALLED", "ASKED_TO_REMEMBER", "MENTIONED"
+"""What a fact says of a name, and what it says if all of it is in its object."""
+
+BEFORE = 4
+ROOT, ENDING = 4, 3
 VAGUE = frozenset(
     map(
         stem,
@@ -45,13 +59,17 @@ async def memory_control(state: Companion, ctx: Context) -> Delta:
     command = msgspec.convert(action, Command)
     match command.kind:
         case "list":
-            return _said(await _listed(memory, command.what))
+            return _said(await _listed(memory, command))
         case "forget":
             return await _proposed(memory, command, state.message)
+        case "forget_that":
+            return await _proposed_that(memory, await state.history.tail(BEFORE))
+        case "wrong":
+            return _said(await _asked_how(memory, await state.history.tail(BEFORE)))
         case "correct":
-            return _said(await _corrected(memory, command, await source_in(ctx), state.message))
+            return _said(await _corrected(memory, command, ctx, state.message))
         case "remember":
-            return _said(await _remembered(memory, command, ctx, state.message))
+            return _said(await _remembered(memory, command.what, ctx, state.message))
         case "undo":
             return _said(await _undone(memory))
         case _:
@@ -79,33 +97,71 @@ def _in_second_person(fact: Fact) -> str:
     return " ".join([*(denied if fact.negated else [verb]), *rest])
 
 
-async def _listed(memory: Memory, about: str) -> str:
-    found = await _matching(memory, about)
+async def _listed(memory: Memory, command: Command) -> str:
+    about = command.what
+    found = await _matching(memory, about, loosely=bool(command.language))
     if not found:
         return (
             f"I remember nothing about {about}." if _telling(about) else "I remember nothing about you yet."
         )
     recall = (await memory.profile()).recall
-    lines = "\n".join(f"- {sentence_of(known)}" for known in found[:SHOWN])
-    more = f"\n… and {len(found) - SHOWN} more." if len(found) > SHOWN else ""
     off = "" if recall else "\nI do not bring these up unless you ask, as you wished."
     ending = "You can ask me to correct or to forget any of it."
-    return f"This is what I remember:\n{lines}{more}{off}\n{ending}"
+    return f"This is what I remember:\n{_lines(found)}{off}\n{ending}"
+
+
+def _lines(found: Sequence[Known]) -> str:
+    """What is known, a line each; not more than can be read."""
+    lines = "\n".join(f"- {sentence_of(known)}" for known in found[:SHOWN])
+    return lines + (f"\n… and {len(found) - SHOWN} more." if len(found) > SHOWN else "")
 
 
 async def _proposed(memory: Memory, command: Command, message: str) -> dict[str, Any]:
     """Show what would be forgotten, and wait for a word."""
-    found = await _matching(memory, command.what)
+    found = await _matching(memory, command.what, loosely=bool(command.language))
     if not found:
         again = " I will not keep it from this conversation either." if refusals([message]) else ""
         what = f"about {command.what}" if _telling(command.what) else "about you"
         return _said(f"I have kept nothing {what}, so there is nothing to forget.{again}")
+    return await _pending(memory, found)
+
+
+async def _pending(memory: Memory, found: Sequence[Known]) -> dict[str, Any]:
     targets = await memory.targets([known.id for known in found])
-    lines = "\n".join(f"- {sentence_of(known)}" for known in found[:SHOWN])
-    more = f"\n… and {len(found) - SHOWN} more." if len(found) > SHOWN else ""
     pending = {"action": "forget", "targets": msgspec.to_builtins(targets)}
-    text = f"Shall I forget this?\n{lines}{more}\nSay yes to forget it. Anything else leaves it as it is."
+    text = f"Shall I forget this?\n{_lines(found)}\nSay yes to forget it. Anything else leaves it as it is."
     return {**_said(text), "memory_control": {"pending_action": pending}}
+
+
+async def _proposed_that(memory: Memory, recent: Sequence[Message]) -> dict[str, Any]:
+    """Show what "that" would forget: what the last reply told of the memory, or else what was just said."""
+    found = await _told_last(memory, recent)
+    if len(found) == 1:
+        return await _pending(memory, found)
+    if found:
+        return _said(f"{WHICH}\n{_lines(found)}")
+    said = [entry.text for entry in recent if entry.role == "user"]
+    return _said(NOT_KEEPING if len(said) > 1 and refusals(said) else NOTHING_OF_IT)
+
+
+async def _asked_how(memory: Memory, recent: Sequence[Message]) -> str:
+    found = await _told_last(memory, recent)
+    lines = f"\n{_lines(found)}" if found else ""
+    return f"Then tell me how it is.{lines}\n{HOW}"
+
+
+async def _told_last(memory: Memory, recent: Sequence[Message]) -> list[Known]:
+    """What the last reply told of the memory."""
+    if not is_about_memory(recent):
+        return []
+    reply = next(entry.text for entry in reversed(recent) if entry.role == "assistant")
+    return [known for known in await _matching(memory, "") if sentence_of(known) in reply]
+
+
+def is_about_memory(recent: Sequence[Message]) -> bool:
+    """Whether the last reply was about the memory."""
+    replies = [entry for entry in recent if entry.role == "assistant"]
+    return bool(replies) and replies[-1].meta.get("response_style") == "memory_control"
 
 
 async def _answered(memory: Memory, pending: dict[str, Any], *, agreed: bool) -> dict[str, Any]:
@@ -123,26 +179,42 @@ async def _answered(memory: Memory, pending: dict[str, Any], *, agreed: bool) ->
     return {**_said(text), **done}
 
 
-async def _corrected(memory: Memory, command: Command, source: Source | None, message: str) -> str:
-    found = [known for known in await _matching(memory, command.old) if not isinstance(known, Arc)]
+async def _corrected(memory: Memory, command: Command, ctx: Context, message: str) -> str:
+    found = await _correctable(memory, command)
+    if not found and command.said:
+        return await _remembered(memory, command.said, ctx, message)
     if not found:
         return f"I remember nothing about {command.old}, so there is nothing to correct."
     if len(found) > 1:
-        lines = "\n".join(f"- {sentence_of(known)}" for known in found[:SHOWN])
-        return f"Which of these do you mean? Say it with a word that only one of them has.\n{lines}"
+        return f"{WHICH}\n{_lines(found)}"
     before = found[0]
     try:
         after = await memory.correct(
-            before.id, object=_replacing(before, command), quote=message, source=source
+            before.id, object=_replacing(before, command), quote=message, source=await source_in(ctx)
         )
     except RecordNotFound:
         return "That is not in my memory any more, so nothing was changed."
     return f"Corrected. I now remember: {sentence_of(after)}"
 
 
+async def _correctable(memory: Memory, command: Command) -> Sequence[Fact | Rule]:
+    """What a correction may mean. One that says a name, and not what was wrong, is about a name first."""
+    about = command.old or command.what
+    matching = await _matching(memory, about, loosely=bool(command.language))
+    found = [known for known in matching if not isinstance(known, Arc)]
+    if not command.said:
+        return found
+    whose = {each.subject for each in stated(_sentence(command.said)) if each.predicate == NAME}
+    facts = [known for known in await _matching(memory, "") if isinstance(known, Fact)]
+    named = [fact for fact in facts if fact.predicate == NAME and (fact in found or fact.subject in whose)]
+    return named or [fact for fact in facts if fact in found]
+
+
 def _replacing(known: Known, command: Command) -> str:
     """What a fact says once the new words stand for the old ones."""
     old, new = command.old, command.new
+    if not old:
+        return command.said if isinstance(known, Fact) and known.predicate in (ASKED, MENTIONED) else new
     if isinstance(known, Rule):
         return known.text.replace(old, new) if old in known.text else new
     if (
@@ -155,13 +227,18 @@ def _replacing(known: Known, command: Command) -> str:
     return new
 
 
-async def _remembered(memory: Memory, command: Command, ctx: Context, message: str) -> str:
+async def _remembered(memory: Memory, what: str, ctx: Context, message: str) -> str:
     source = await source_in(ctx)
-    candidates = stated(_sentence(command.what), source=source) or [
-        Candidate(object=command.what, quote=message[:QUOTE], confidence=1.0, plain=True, source=source)
+    candidates = stated(_sentence(what), source=source) or [
+        Candidate(
+            predicate=ASKED, object=what, quote=message[:QUOTE], confidence=1.0, plain=True, source=source
+        )
     ]
-    await memory.learn(candidates, run=ctx.turn.id, key=f"remember {ctx.turn.id}")
-    return "I will remember that. You can ask what I remember at any time, and have me forget it."
+    learned = await memory.learn(candidates, run=ctx.turn.id, key=f"remember {ctx.turn.id}")
+    ids = {outcome.id for outcome in learned.outcomes}
+    lines = _lines([known for known in await _matching(memory, "") if known.id in ids])
+    kept = f":\n{lines}\n" if lines else ". "
+    return f"I will remember that{kept}You can ask what I remember at any time, and have me forget it."
 
 
 QUOTE = 280
@@ -187,8 +264,11 @@ async def _recall(memory: Memory, *, on: bool) -> str:
     )
 
 
-async def _matching(memory: Memory, about: str) -> list[Known]:
-    """What is known about some words, the newest first; everything if there are none."""
+async def _matching(memory: Memory, about: str, *, loosely: bool = False) -> list[Known]:
+    """What is known about some words, the newest first; everything if there are none.
+
+    What is not English has other endings than those that a stem leaves out, so it may be looked for loosely.
+    """
     profile = await memory.profile()
     listed = (await memory.page("facts", limit=READ)).facts
     arcs = (await memory.page("arcs", limit=READ)).arcs
@@ -196,7 +276,19 @@ async def _matching(memory: Memory, about: str) -> list[Known]:
     wanted = _telling(about)
     if not wanted:
         return known
-    return [each for each in known if wanted <= _stems(_text(each))]
+    found = [each for each in known if wanted <= _stems(_text(each))]
+    return found if found or not loosely else [each for each in known if _is_alike(about, _text(each))]
+
+
+def _is_alike(about: str, text: str) -> bool:
+    """Whether every word of some is in a text, but for its ending."""
+    there = words(simple(text))
+    return all(any(_differ_in_ending(word, other) for other in there) for word in words(simple(about)))
+
+
+def _differ_in_ending(first: str, second: str) -> bool:
+    same = sum(1 for _ in takewhile(bool, map(eq, first, second)))
+    return first == second or (same >= ROOT and max(len(first), len(second)) - same <= ENDING)
 
 
 def _text(known: Known) -> str:

@@ -53,7 +53,9 @@ DISLIKING = re.compile(
     re.IGNORECASE,
 )
 SKIPPING = re.compile(
-    r"^\W*(?:(?:please|can\s+we|let['’]?s)\s+)?(?:skip|next|pass|move\s+on|go\s+on)\b.{0,30}$", re.IGNORECASE
+    r"^\W*(?:(?:please|can\s+we|let['’]?s|i\s+want\s+to)\s+)?"
+    r"(?:skip|next|pass|move\s+on|go\s+on|continue|carry\s+on|keep\s+going)\b.{0,30}$",
+    re.IGNORECASE,
 )
 ASKING = re.compile(
     r"^\W*(?:(?:wait|sorry|ok(?:ay)?|and|but|so|hm+|um+)\W+)*"

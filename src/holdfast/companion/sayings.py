@@ -15,12 +15,16 @@ KINDS = (
     "skip",
     "list",
     "forget_all",
+    "forget_that",
+    "correct",
+    "wrong",
     "forget",
     "remember",
     "undo",
     "recall_off",
     "recall_on",
     "exercise",
+    "nothing",
     "lookup",
     "closing",
 )
@@ -28,14 +32,21 @@ KINDS = (
 
 LETTERS = str.maketrans({"ı": "i", "ł": "l", "ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "’": "'", "`": "'"})
 AROUND = '.,;:!?…¿¡"“”„«»()[] '
+APOSTROPHE = re.compile("['’`]")
 
 
 class Saying(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message means, in which language, and what it is about, in its own words."""
+    """What a message means, in which language, and what it is about, in its own words.
+
+    A correction has the old words and the new, or what is about and all that is ``said`` of it.
+    """
 
     kind: str
     language: str
     what: str = ""
+    old: str = ""
+    new: str = ""
+    said: str = ""
 
 
 @cache
@@ -51,14 +62,19 @@ def saying(message: str, *kinds: str) -> Saying | None:
         for language, pattern in _patterns()[kind]:
             found = pattern.fullmatch(plain)
             if found is not None:
-                what = found.groupdict().get("what") or ""
-                return Saying(kind=kind, language=language, what=_own_words(message, what))
+                parts = {name: _own_words(message, found, name) for name in found.groupdict()}
+                return Saying(kind=kind, language=language, **parts)
     return None
 
 
 def says(message: str, kind: str) -> bool:
     """Whether a message means this in any of the languages."""
     return saying(message, kind) is not None
+
+
+def mentions(message: str, kind: str) -> bool:
+    """Whether words of a kind, ``wanting`` or ``against``, stand anywhere in a message."""
+    return _words_of(kind).search(simple(message)) is not None
 
 
 def simple(text: str) -> str:
@@ -68,10 +84,18 @@ def simple(text: str) -> str:
     return " ".join(plain.split()).strip(AROUND)
 
 
-def _own_words(message: str, what: str) -> str:
-    """The end of a message that has as many words as this, as it was written."""
-    count = len(what.split())
-    return " ".join(message.split()[-count:]).strip(AROUND) if count else ""
+def _own_words(message: str, found: re.Match[str], part: str) -> str:
+    """A part of what was found, as it was written in the message."""
+    if not found[part]:
+        return ""
+    written = [word for word in message.split() if simple(word)]
+    if len(written) != len(found.string.split()):
+        return found[part].strip(AROUND)
+    first = found.string.count(" ", 0, found.start(part))
+    last = first + found[part].strip().count(" ")
+    if found.string[: found.start(part)].endswith("'"):
+        written[first] = APOSTROPHE.split(written[first])[-1]
+    return " ".join(written[first : last + 1]).strip(AROUND)
 
 
 @cache
@@ -79,12 +103,18 @@ def _patterns() -> dict[str, tuple[tuple[str, re.Pattern[str]], ...]]:
     """The patterns of each kind, with their languages."""
     return {
         kind: tuple(
-            (language, re.compile(pattern.replace("{my}", said["my"])))
+            (language, re.compile(pattern.replace("{my}", said["my"]).replace("{no}", said["denial"])))
             for language, said in _read().items()
             for pattern in said[kind]
         )
         for kind in KINDS
     }
+
+
+@cache
+def _words_of(kind: str) -> re.Pattern[str]:
+    """Words of a kind in all languages, as one pattern."""
+    return re.compile(rf"\b(?:{'|'.join(said[kind] for said in _read().values())})\b")
 
 
 @cache

@@ -15,6 +15,9 @@ from holdfast.companion.values import (
 )
 from holdfast.runtime.schema import State, input, loaded, per_turn, whole_of
 
+WINDOW = 30
+"""How many of the newest messages a turn looks at: once read, they serve all of its stages."""
+
 
 class SessionMemory(State):
     """What goes through a session: what it is about, and what is still open."""

@@ -12,6 +12,7 @@ from holdfast.companion.exercises.catalogue import catalogue
 from holdfast.companion.exercises.choosing import asked_for, asks_for_any, fitting, named_in, offered_in
 from holdfast.companion.exercises.guiding import fits
 from holdfast.companion.exercises.stage import under_way
+from holdfast.companion.memory_control import is_about_memory
 from holdfast.companion.replies.choosing import chosen
 from holdfast.companion.saying import is_leaving, is_no, is_question, is_yes
 from holdfast.companion.sayings import says
@@ -113,7 +114,7 @@ def by_rules(state: Companion, recent: Sequence[Message]) -> dict[str, Any] | No
         return _memory(Command(kind="forget"), answer="yes" if is_yes(message) else "no")
     command = command_in(message)
     rest = _unpended(state)
-    if command is not None:
+    if command is not None and (command.kind != "wrong" or is_about_memory(recent)):
         return _memory(command)
     if in_exercise and is_leaving(message):
         return {**rest, **_exercise("")}

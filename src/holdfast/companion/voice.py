@@ -6,6 +6,7 @@ from holdfast.companion.crisis.gate import crisis_gate
 from holdfast.companion.crisis.responses import crisis_response
 from holdfast.companion.exercises.catalogue import catalogue
 from holdfast.companion.exercises.choosing import named_in
+from holdfast.companion.memory_control import ASKED
 from holdfast.companion.replies.composing import source
 from holdfast.companion.state import Companion
 from holdfast.companion.values import Level
@@ -63,7 +64,9 @@ def _of(memory: Memory) -> Sequence[Tool]:
     @tool(effect=Effect.IDEMPOTENT)
     async def remember(what: str, call: ToolContext) -> JSON:
         """Keep something that the person asks to be remembered, in their own words."""
-        known = stated(what) or [Candidate(object=what, quote=what, confidence=1.0, plain=True)]
+        known = stated(what) or [
+            Candidate(predicate=ASKED, object=what, quote=what, confidence=1.0, plain=True)
+        ]
         await memory.learn(known, key=f"remember {call.key}")
         return {"remembered": what}
 

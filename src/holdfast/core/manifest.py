@@ -133,10 +133,20 @@ def _entries(thread: str, log: str, window: Window) -> list[Entry]:
 
 
 def _entry(item: Item) -> Entry:
-    about = {name: getattr(item, name) for name in Entry.__struct_fields__ if name not in ("body", "base64")}
-    if isinstance(item.body, bytes):
-        return Entry(**about, base64=item.body)
-    return Entry(**about, body=item.body)
+    is_bytes = isinstance(item.body, bytes)
+    return Entry(
+        role=item.role,
+        kind=item.kind,
+        id=item.id,
+        format=item.format,
+        codec=item.codec,
+        run=item.run,
+        step=item.step,
+        visibility=item.visibility,
+        call=item.call,
+        body=UNSET if is_bytes else item.body,
+        base64=item.body if is_bytes else UNSET,
+    )
 
 
 def _object(state: Document, name: str) -> dict[str, JSON]:
@@ -168,6 +178,20 @@ def manifest_from(document: JSON) -> Manifest:
     Raises:
         InvalidArgument: It is none, or one of a newer release.
     """
+    document = checked_format(document)
+    said = {key: value for key, value in document.items() if value is not None and key != CHECKPOINT}
+    state = said.get("state", {})
+    if isinstance(state, dict):
+        said["state"] = {key: value for key, value in state.items() if value is not None}
+    return _checked(said)
+
+
+def checked_format(document: JSON) -> dict[str, JSON]:
+    """A document that says of itself that it is a manifest, and one that this release reads.
+
+    Raises:
+        InvalidArgument: It does not, or is one of a newer release.
+    """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidArgument(problem=f"This is no manifest of a session: its format is not {FORMAT!r}.")
     version = document.get("version")
@@ -176,11 +200,7 @@ def manifest_from(document: JSON) -> Manifest:
             f"The manifest has version {version}, and this release reads up to {VERSION}. Upgrade first."
         )
         raise InvalidArgument(problem=problem)
-    said = {key: value for key, value in document.items() if value is not None and key != CHECKPOINT}
-    state = said.get("state", {})
-    if isinstance(state, dict):
-        said["state"] = {key: value for key, value in state.items() if value is not None}
-    return _checked(said)
+    return document
 
 
 def _checked(document: dict[str, Any]) -> Manifest:

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.encoding import JSON, encode
 from holdfast.core.errors import InvalidArgument
-from holdfast.core.manifest import CHECKPOINT, Manifest, manifest_from
+from holdfast.core.manifest import CHECKPOINT, Manifest, checked_format, manifest_from
 
 
 class Stamp(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,9 +26,18 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
 class Stamped(msgspec.Struct, frozen=True, kw_only=True):
     """A manifest as it stands on a volume; whole if it is what its stamp says. One may have no stamp."""
 
-    manifest: Manifest
+    document: dict[str, JSON]
     stamp: Stamp | None
     whole: bool
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest. It is made when it is asked for, which costs more than to see where it stands.
+
+        Raises:
+            InvalidArgument: It cannot be used.
+        """
+        return manifest_from(self.document)
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,10 +76,12 @@ PROBLEMS = {
 
 def stamped(manifest: Manifest, version: int, hash: bytes) -> bytes:
     """A manifest as a volume keeps it, with the version that it stands for."""
-    document: dict[str, JSON] = msgspec.to_builtins(manifest)
-    stamp = Stamp(version=version, hash=hash.hex(), sha256=sha256(encode(document)).hexdigest())
-    document[CHECKPOINT] = msgspec.to_builtins(stamp)
-    return msgspec.json.format(encode(document), indent=1) + b"\n"
+    # Each part is encoded once, though the whole is needed twice: for its checksum, and with the stamp.
+    parts: dict[str, JSON] = {
+        name: msgspec.Raw(encode(getattr(manifest, name))) for name in manifest.__struct_fields__
+    }
+    stamp = Stamp(version=version, hash=hash.hex(), sha256=sha256(encode(parts)).hexdigest())
+    return msgspec.json.format(encode({**parts, CHECKPOINT: stamp}), indent=1) + b"\n"
 
 
 def read_stamped(data: bytes, session: str) -> Stamped:
@@ -85,11 +96,13 @@ def read_stamped(data: bytes, session: str) -> Stamped:
         stamp = None if said is None else msgspec.convert(said, Stamp)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidArgument(problem=f"It is no manifest: {error}.") from error
-    manifest = manifest_from(document)
-    if manifest.session != session:
-        raise InvalidArgument(problem=f"It is the manifest of session {manifest.session!r}.")
+    document = checked_format(document)
     whole = stamp is None or stamp.sha256 == sha256(encode(document)).hexdigest()
-    return Stamped(manifest=manifest, stamp=stamp, whole=whole)
+    if stamp is None or not whole:
+        manifest_from(document)  # somebody else wrote it, so it may be anything
+    if document.get("session") != session:
+        raise InvalidArgument(problem=f"It is the manifest of session {document.get('session')!r}.")
+    return Stamped(document=document, stamp=stamp, whole=whole)
 
 
 def standing(found: Stamped, thread: Mark | None) -> Standing:

@@ -66,6 +66,13 @@ class Store(Protocol):
         """Return once the thread may be past a version, or when the time is over."""
         ...
 
+    async def stirred(self, after: int, timeout: float) -> int:
+        """A number that is no longer ``after`` once anybody may have changed a thread, or the time is over.
+
+        Begin with zero, and then give what came back the time before: between two calls nothing is missed.
+        """
+        ...
+
     async def report(self) -> Report:
         """What the store says about its health."""
         ...

@@ -1,7 +1,7 @@
 """The state of a run while it works: what is committed, what changed since, and how a delta is folded in."""
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,6 +16,7 @@ from holdfast.runtime.logs import Log
 from holdfast.runtime.runs import DONE
 from holdfast.runtime.schema import Field, Fold, Lifecycle, Lifetime, Schema, State
 from holdfast.runtime.steps import Step
+from holdfast.runtime.tails import ReadLog, Tails
 
 Delta: TypeAlias = Mapping[str, Any]
 """What a stage wants changed: a value for each field it names."""
@@ -28,19 +29,13 @@ FIELDS = "fields"
 """Below a run or a call: the fields of the schema that are stored with it."""
 TURN = "turn"
 """Below a run: what is fresh in each turn, as far as finished stages have set it."""
+FRESH = (RUN, TURN)
+"""Below what those stand."""
 SAFE = "safe"
 """Below a run: the reply that goes out whatever becomes of it, if a stage has declared one."""
 STAGE = "stage"
 """Below a run: the name of the stage that it is at."""
 RECENT = 64
-
-
-class ReadLog(Protocol):
-    """Reads the newest items of a log, or all; ``whole`` also what is no longer visible."""
-
-    def __call__(self, log: str, count: int | None, *, whole: bool = False) -> Awaitable[Sequence[Item]]:
-        """The items, oldest first."""
-        ...
 
 
 class RunDelta(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,8 +80,9 @@ class Draft:
         self.steps: list[Step] = []
         self._sizes = dict(sizes)
         self._inputs = dict(inputs)
-        self._read_log = read_log
-        self.stores_fresh = found_at(state, (RUN, TURN)) is not MISSING
+        self._tails = Tails(read_log)
+        self._homes = _by_home(schema)
+        self.stores_fresh = found_at(state, FRESH) is not MISSING
         self._over = found_at(state, (RUN, "status")) == DONE
         self._items: list[Item] = []
         self._patches: list[Op] = []
@@ -105,12 +101,13 @@ class Draft:
     def values(self, call: str | None = None) -> dict[str, Any]:
         """The plain values of every field but the logs, as far as they were ever set."""
         values: Document = dict(self._inputs)
-        for leaf in self.schema.leaves:
-            if leaf.fold is Fold.APPEND or (leaf.is_fresh and self._over):
-                continue
-            value = found_at(self.state, path_of(leaf, call))
-            if value is not MISSING:
-                values = ops.apply(values, [making.set(leaf.path, value)])
+        homes = self._homes if call is None else _by_home(self.schema, call)
+        for home, paths in homes.items():
+            stored = MISSING if self._over and home == FRESH else found_at(self.state, home)
+            for path in paths if stored is not MISSING else ():
+                value = found_at(stored, path)
+                if value is not MISSING:
+                    _put(values, path, value)
         copied: dict[str, Any] = plain(values)
         return copied
 
@@ -120,7 +117,7 @@ class Draft:
 
     def apart(self) -> "Draft":
         """Another draft on the same state, to see what a delta would change."""
-        return Draft(self.schema, self.state, self._sizes, self._inputs, self._read_log)
+        return Draft(self.schema, self.state, self._sizes, self._inputs, self._tails.read)
 
     def _log(self, field: Field) -> Log[Any]:
         added = self._pending(field.log)
@@ -129,7 +126,7 @@ class Draft:
 
         async def read(count: int | None) -> Sequence[Any]:
             wanted = None if count is None else max(count - len(added), 0)
-            before = [] if wanted == 0 else await self._read_log(field.log, wanted, whole=whole)
+            before = [] if wanted == 0 else await self._tails.newest(field.log, wanted, whole=whole)
             items = [*before, *added]
             shown = items if count is None else items[max(len(items) - count, 0) :]
             return as_entries(shown, field)
@@ -146,7 +143,7 @@ class Draft:
         for name in delta if isinstance(delta, Mapping) else ():
             field = self.schema.fields.get(name)
             if field is not None and field.whole_of is not None and field.log not in self._recalled:
-                items = await self._read_log(field.log, RECENT)
+                items = await self._tails.newest(field.log, RECENT)
                 self._recalled[field.log] = [said(item) for item in items if item.run == run]
 
     def write(self, by: str, delta: Delta | None, *, run: str | None, call: str | None = None) -> None:
@@ -212,7 +209,7 @@ class Draft:
         """Change the stored state by ops."""
         self.state = ops.apply(self.state, patches)
         for op in patches:
-            (self._saves if op.path[:2] == (RUN, TURN) else self._patches).append(op)
+            (self._saves if op.path[:2] == FRESH else self._patches).append(op)
         if action is not None:
             self._actions.append(action)
 
@@ -246,13 +243,14 @@ class Draft:
     def committed(self, delta: RunDelta) -> None:
         """Forget a delta that the store has."""
         self.held = None
+        self._tails.forget()
         self._sizes = sizes_after(self._sizes, Changeset(items=delta.items))
         for item in delta.items:
             if item.log in self._recalled:
                 self._recalled[item.log].append(said(item))
         del self._items[: len(delta.items)]
         saves = delta.patches[len(delta.patches) - delta.saves :]
-        self.stores_fresh |= any(op.path[:2] == (RUN, TURN) for op in saves)
+        self.stores_fresh |= any(op.path[:2] == FRESH for op in saves)
         del self._patches[: len(delta.patches) - delta.saves]
         del self._saves[: delta.saves]
         del self._actions[: len(delta.actions)]
@@ -266,6 +264,7 @@ class Draft:
 
     def rebased(self, state: Document, sizes: Mapping[str, LogSize]) -> None:
         """Stand on another state, with the same changes on top."""
+        self._tails.forget()
         self.state = ops.apply(state, [*self._patches, *self._saves])
         self._sizes = dict(sizes)
 
@@ -284,13 +283,34 @@ def sizes_after(sizes: Mapping[str, LogSize], change: Changeset) -> dict[str, Lo
 
 def path_of(field: Field, call: str | None = None) -> tuple[str, ...]:
     """Where a field's value stands in the stored state."""
+    return (*home_of(field, call), *field.path)
+
+
+def home_of(field: Field, call: str | None = None) -> tuple[str, ...]:
+    """Below what a field's value stands in the stored state."""
     if field.is_fresh:
-        return (RUN, TURN, *field.path)
+        return FRESH
     if field.lifetime is Lifetime.RUN:
-        return (RUN, FIELDS, *field.path)
+        return (RUN, FIELDS)
     if field.lifetime is Lifetime.CALL:
-        return (CALLS, call or "", FIELDS, *field.path)
-    return field.path
+        return (CALLS, call or "", FIELDS)
+    return ()
+
+
+def _by_home(schema: Schema, call: str | None = None) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
+    """The paths of all fields but the logs, by what they stand below."""
+    found: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for leaf in schema.leaves:
+        if leaf.fold is not Fold.APPEND:
+            found.setdefault(home_of(leaf, call), []).append(leaf.path)
+    return found
+
+
+def _put(values: Document, path: tuple[str, ...], value: JSON) -> None:
+    """Put a value at a path; objects on the way are made."""
+    for key in path[:-1]:
+        values = values.setdefault(key, {})
+    values[path[-1]] = value
 
 
 def _action(by: str, field: Field, given: JSON) -> JSON:

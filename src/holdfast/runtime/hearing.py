@@ -121,10 +121,11 @@ def _turn(
 
     async def read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
         wanted = None if count is None else max(count - 1, 1)
-        found = [] if head is None else (await db.thread(given.thread).items(last=wanted, log=log)).items
+        thread = db.thread(given.thread)
+        found = [] if head is None else (await thread.items(last=wanted, log=log, whole=whole)).items
         return [*found, said] if log == HISTORY else found
 
-    sizes = {HISTORY: LogSize(before.length + 1, before.end + 1)}
+    sizes = {HISTORY: LogSize(end=before.end + 1, length=before.length + 1)}
     inputs = checked_inputs(settings.schema, given.said)
     return Turn(
         Draft(settings.schema, state, sizes, inputs, read), journal, settings.patience, nobody

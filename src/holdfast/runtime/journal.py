@@ -277,7 +277,8 @@ class ThreadJournal:
         """
         longer = msgspec.structs.replace(self.run, until=until)
         saved: Record = await self._db.records.put(record_of(longer, self._owner), expect=self.run.revision)
-        self.run = msgspec.structs.replace(longer, revision=saved.revision)
+        # What the run has cost may have grown while this was written.
+        self.run = msgspec.structs.replace(self.run, until=until, revision=saved.revision)
         return self.run
 
     async def reread(self) -> Run:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from holdfast.core.errors import RevisionConflict, StoreFailed
+from holdfast.core.errors import RecordNotFound, RevisionConflict, StoreFailed
 from holdfast.runtime.journal import ThreadJournal
 from holdfast.runtime.runs import RUNNING
 
@@ -39,17 +39,32 @@ class Lease:
     async def _renew(self) -> None:
         while True:
             try:
-                await asyncio.shield(self._journal.renew(self._clock() + int(self._seconds * 1000)))
-            except RevisionConflict:
-                if not await self._still_ours():
+                if not await self._renewed():
                     self._stop()
                     return
-                continue
             except StoreFailed:
                 pass  # the lease may end meanwhile; the version guards every commit all the same
             await asyncio.sleep(self._seconds / 3)
 
+    async def _renewed(self) -> bool:
+        """Hold the thread for longer; whether the run is still ours."""
+        while True:
+            until = self._clock() + int(self._seconds * 1000)
+            renewing = asyncio.ensure_future(self._journal.renew(until))
+            try:
+                await asyncio.shield(renewing)
+                return True
+            except RevisionConflict:
+                if not await self._still_ours():
+                    return False
+            except asyncio.CancelledError:
+                await asyncio.wait([renewing])
+                raise
+
     async def _still_ours(self) -> bool:
-        """Whether the record was only told to cancel, or told something that leaves the run ours."""
-        run = await self._journal.reread()
+        """Whether the record was only told something that leaves the run ours."""
+        try:
+            run = await self._journal.reread()
+        except RecordNotFound:
+            return False
         return run.status == RUNNING and not run.cancel

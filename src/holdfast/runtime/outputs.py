@@ -58,7 +58,7 @@ def done(
         run=turn.id,
         version=version,
         text=text if isinstance(text, str) else "",
-        output=shown(turn, kind),
+        output=_shown(turn.draft.schema, values, kind),
         termination=termination,
         waiting=waiting,
         usage=turn.usage,
@@ -79,7 +79,10 @@ def shown(turn: Turn, kind: type[Any] | None) -> Any:
     Raises:
         StateInvalid: A value does not fit the output type.
     """
-    schema, values = turn.draft.schema, turn.draft.values()
+    return _shown(turn.draft.schema, turn.draft.values(), kind)
+
+
+def _shown(schema: Schema, values: dict[str, Any], kind: type[Any] | None) -> Any:
     names = schema.names(Lifecycle.TURN) if kind is None else fields_of(kind)
     view = {name: values[name] if name in values else plain(schema.fields[name].default()) for name in names}
     if kind is None:
@@ -90,12 +93,12 @@ def shown(turn: Turn, kind: type[Any] | None) -> Any:
         raise StateInvalid(stage="the output", field=kind.__name__, problem=str(error)) from error
 
 
-def fields_of(kind: type[Any]) -> list[str]:
+def fields_of(kind: type[Any]) -> tuple[str, ...]:
     """The names of an output type's fields."""
     if issubclass(kind, msgspec.Struct):
-        return [field.name for field in msgspec.structs.fields(kind)]
+        return kind.__struct_fields__
     if dataclasses.is_dataclass(kind):
-        return [field.name for field in dataclasses.fields(kind)]
+        return tuple(field.name for field in dataclasses.fields(kind))
     raise SchemaInvalid(schema=str(kind), field="", problem="an output is a msgspec Struct or a dataclass")
 
 
@@ -105,7 +108,7 @@ def check_output(schema: Schema, kind: type[Any] | None) -> None:
     Raises:
         SchemaInvalid: It does; the error names the field.
     """
-    for name in [] if kind is None else fields_of(kind):
+    for name in () if kind is None else fields_of(kind):
         field = schema.fields.get(name)
         if field is None or field.fold is Fold.APPEND:
             problem = f"{schema.cls.__name__} has no such field that is not a log"

@@ -1,5 +1,6 @@
 """One model of a provider, or several behind one: anything that Pydantic AI can talk to."""
 
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from types import TracebackType
@@ -161,7 +162,13 @@ def _made(model: str | Provided[Any]) -> Provided[Any]:
     try:
         return infer_model(model)
     except (ImportError, UserError) as error:
-        raise InvalidArgument(problem=str(error)) from None
+        raise InvalidArgument(problem=_unmade(str(model), str(error))) from None
+
+
+def _unmade(name: str, problem: str) -> str:
+    """Why there is no model of a name. What a library advises about a missing key is about its own code."""
+    key = re.search(r"`([A-Z][A-Z0-9_]*_KEY)`", problem)
+    return problem if key is None else f"{name} needs a key. Set {key[1]}."
 
 
 def _keys(model: Provided[Any]) -> Iterator[str]:

@@ -10,7 +10,6 @@ from holdfast.core.errors import (
     HoldfastError,
     RecordNotFound,
     RevisionConflict,
-    RunFailed,
     StoreDamaged,
     TurnSuspended,
 )
@@ -71,7 +70,7 @@ async def drained(db: Database, thread: str, begin: Callable[[Asked, Drop], Awai
     """Run the turns that wait on a thread, one after another.
 
     A turn that fails is over, as its run says; one that somebody else began is theirs. If the thread waits
-    for a decision, so do the rest.
+    for a decision, so do the rest; and if a turn cannot begin now, until it can.
     """
     while (queued := await first(db, thread)) is not None:
         try:
@@ -80,10 +79,10 @@ async def drained(db: Database, thread: str, begin: Callable[[Asked, Drop], Awai
             continue
         except TurnSuspended:
             return
-        except RunFailed as error:
+        except HoldfastError as error:
             log.warning("A queued turn of thread %s failed: %s", thread, error)
-        except HoldfastError:
-            raise
+            if await holds(db, queued.leave.id):
+                return
         except Exception:  # a stage is not ours; the run's end says what it raised
             log.exception("A queued turn of thread %s failed.", thread)
 

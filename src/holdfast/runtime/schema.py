@@ -168,6 +168,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     def _plain(self, value: Any, by: str) -> JSON:
         """A value as JSON that nobody else holds."""
+        if value is None or type(value) is bool or (type(value) is str and value.isascii()):
+            return value
         try:
             given = msgspec.to_builtins(value, str_keys=True, enc_hook=_refuse)
             check_finite(given, self.name)

@@ -4,11 +4,9 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
-
-from holdfast.core.encoding import JSON, encode_checked
-from holdfast.core.errors import RecordNotFound, RevisionConflict, StoreFailed
-from holdfast.core.values import HISTORY, LogSize, Record, RecordQuery
+from holdfast.core.encoding import JSON
+from holdfast.core.errors import StoreFailed
+from holdfast.core.values import HISTORY, LogSize
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.context import CrisisLog, MemoryMode, MemoryStore
 from holdfast.runtime.declaring import schema_of
@@ -29,6 +27,8 @@ from holdfast.runtime.steps import Prices
 from holdfast.runtime.tools import Tool
 from holdfast.runtime.turn import Turn
 from holdfast.runtime.upgrades import replaced
+from holdfast.stores import memory
+from holdfast.threads.database import Database
 
 log = logging.getLogger("holdfast")
 
@@ -57,7 +57,7 @@ async def run_agent(
         StateInvalid: An input, or the state given, does not fit the schema.
         RunFailed: The turn could not be finished.
     """
-    passing = PassingRecords()
+    passing = Database(memory.MemoryStore()).records  # they last as long as the turn that writes them
     settings = Settings(
         schema=schema_of(schema),
         stages=[respond(instructions=instructions, tools=tools)] if stages is None else list(stages),
@@ -107,51 +107,3 @@ def _turn(
     turn = Turn(draft, journal, settings.patience, told, prices=settings.prices)
     turn.add(user_item(settings.schema, inputs))
     return turn, journal
-
-
-class PassingRecords:
-    """Records that last as long as the turn that writes them."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], Record] = {}
-
-    async def put(self, record: Record, *, expect: int | None = None) -> Record:
-        """Write a record.
-
-        Raises:
-            RevisionConflict: It is not where ``expect`` says.
-        """
-        before = self._kept.get((record.kind, record.id))
-        revision = before.revision if before is not None else 0
-        if expect not in (None, revision):
-            raise RevisionConflict(kind=record.kind, id=record.id, expected=expect, actual=revision)
-        body = encode_checked(record.body)[1]
-        kept = msgspec.structs.replace(record, body=body, revision=revision + 1)
-        self._kept[record.kind, record.id] = kept
-        return kept
-
-    async def get(self, kind: str, id: str) -> Record:
-        """A record.
-
-        Raises:
-            RecordNotFound: There is none.
-        """
-        if (kind, id) not in self._kept:
-            raise RecordNotFound(kind=kind, id=id)
-        return self._kept[kind, id]
-
-    async def find(self, query: RecordQuery) -> Sequence[Record]:
-        """The records that a query finds, in order of ``sort`` and id."""
-        found = [record for record in self._kept.values() if _is_found(record, query)]
-        found.sort(key=lambda record: (record.sort, record.id), reverse=query.newest)
-        return found[: query.limit]
-
-
-def _is_found(record: Record, query: RecordQuery) -> bool:
-    return (
-        record.kind == query.kind
-        and query.owner in (None, record.owner)
-        and set(query.tags) <= set(record.tags)
-        and (query.since is None or record.sort >= query.since)
-        and (query.until is None or record.sort <= query.until)
-    )

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, StoreDamaged
 from holdfast.core.values import RecordQuery
 from holdfast.runtime import queueing
 from holdfast.runtime.ending import end_expired
@@ -82,6 +82,8 @@ class Sweeper:
                 await part()
             except HoldfastError as error:  # the next look around comes
                 log.warning("The sweep is tried again in %s s: %s", self._seconds, error)
+            except Exception:  # nobody awaits the sweeps, so it would end them without a word
+                log.exception("A part of the sweep failed, and is tried again in %s s.", self._seconds)
 
     async def _recover(self) -> None:
         for run in await recover(self._db, self._settings):
@@ -89,7 +91,10 @@ class Sweeper:
 
     async def _begin_queued(self) -> None:
         for record in await self._db.records.find(RecordQuery(kind=queueing.KIND, limit=PAGE)):
-            self._drain(self._db, queueing.queued_of(record).asked.thread)
+            try:
+                self._drain(self._db, queueing.queued_of(record).asked.thread)
+            except StoreDamaged as error:
+                log.warning("A queued turn cannot begin: %s", error)  # it must not keep the others waiting
 
     async def _end_expired(self) -> None:
         settings = self._settings

@@ -1,12 +1,13 @@
 """Turns under way in this process: begun, queued, taken up again, and ended when the runtime is closed."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from holdfast.core.errors import InvalidArgument, StoreFailed, TurnBusy
+from holdfast.core.errors import HoldfastError, InvalidArgument, StoreFailed, TurnBusy
 from holdfast.core.values import Drop
 from holdfast.runtime import queueing
 from holdfast.runtime.context import MemoryMode
@@ -22,6 +23,7 @@ from holdfast.runtime.starting import Asked, Interrupted, Started, key_id, start
 from holdfast.runtime.suspension import Decision
 from holdfast.threads.database import Database
 
+log = logging.getLogger("holdfast")
 Emit = Callable[[Event], None]
 
 
@@ -173,7 +175,10 @@ class Turns:
             started = await start(home.db, asked, home.settings, leave, recent=self._recent)
             return await self._went_on(home, asked, started, nobody)
 
-        await queueing.drained(home.db, thread, begin)
+        try:
+            await queueing.drained(home.db, thread, begin)
+        except HoldfastError as error:  # nobody awaits it; the next sweep looks at the queue again
+            log.warning("The queued turns of thread %s wait for the next sweep: %s", thread, error)
 
 
 def nobody(event: Event) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core.encoding import JSON, encode, plain
 from holdfast.core.errors import NotThere, RecordNotFound, RevisionConflict, StoreDamaged
-from holdfast.core.values import Record
+from holdfast.core.values import AppendTo, Changeset, Put, Record, Write
 from holdfast.runtime.changes import Change, take_in
 from holdfast.runtime.draft import Draft
 from holdfast.runtime.events import TOOL_RESULTS
@@ -115,14 +115,16 @@ class _Call:
         return await self._answered(outcome)
 
     async def _answered(self, outcome: Outcome) -> JSON:
-        """Keep what the call gave, and what it changes of the state."""
+        """Keep what the call gave, and what it changes of the state, in one commit: neither comes twice."""
         asked = self._asked
+        writes: list[Write] = [Put(record=self._row("done", outcome.output))]
         if outcome.delta:
             change = Change(tool=asked.name, call=asked.id, run=self._context.run, delta=outcome.delta)
             take_in(self._draft, [change])
             patches = self._draft.take_delta(final=True).patches
-            await self._db.thread(asked.thread).append(patches=patches, reason=TOOL_RESULTS)
-        await self._db.records.put(self._row("done", outcome.output))
+            changed = Changeset(patches=patches, reason=TOOL_RESULTS)
+            writes.append(AppendTo(thread=asked.thread, change=changed))
+        await self._db.commit(writes)
         return outcome.output
 
     def _row(self, status: Literal["intended", "done"], output: JSON = None) -> Record:

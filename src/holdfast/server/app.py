@@ -35,9 +35,12 @@ from holdfast.server.identity.keeping import Directory
 from holdfast.server.identity.settings import AuthSettings
 from holdfast.server.identity.values import Authenticate
 from holdfast.server.limits import Failures, Gate, Pace
+from holdfast.server.lists import Lists
 from holdfast.server.metrics import Metrics
-from holdfast.server.realtime import OpenAIRealtime, RealtimeProvider
+from holdfast.server.realtime import RealtimeProvider, provider_of
 from holdfast.server.repeating import Repeating
+from holdfast.server.routes import finding
+from holdfast.server.routes.changes import CHANGES
 from holdfast.server.routes.crises import CRISES
 from holdfast.server.routes.erasing import ERASING
 from holdfast.server.routes.experiments import EXPERIMENTS
@@ -64,6 +67,7 @@ ROUTES: list[ControllerRouterHandler] = [
     *HEALTH,
     *THREADS,
     *TURNS,
+    *CHANGES,
     *RUNS,
     *EXPERIMENTS,
     *SESSIONS,
@@ -79,7 +83,6 @@ OPENAPI = OpenAPIConfig(
     title="Holdfast", version="1", path=f"{API}/openapi", render_plugins=[], use_handler_docstrings=True
 )
 HOUR_MS = 60 * 60 * 1000
-KEY_OF_OPENAI = "OPENAI_API_KEY"
 STREAMS_MS = 5_000
 """How long one is told to wait who found no room for a stream."""
 
@@ -113,7 +116,8 @@ def create_app(
     ``realtime`` begins calls; without it, the provider that the settings name.
     """
     told = settings or ServerSettings()
-    made = _Making(settings=told, db=db, make_runtime=make_runtime, model=model, realtime=realtime)
+    calls = realtime or provider_of(told, os.environ)
+    made = _Making(settings=told, db=db, make_runtime=make_runtime, model=model, realtime=calls)
     door = authenticate or _Door()
     return Application(
         route_handlers=[
@@ -171,7 +175,7 @@ def _lifespan(made: _Making, door: Authenticate) -> Callable[[Litestar], Abstrac
                 db.files = Volumes(Path(made.settings.volume))
             auth = await _opened(made.settings, db, door)
             agent = await stack.enter_async_context(_answering(made))
-            realtime = made.realtime or _realtime(made.settings)
+            realtime = made.realtime
             serving = _serving(made.settings, db, agent, realtime, auth)
             app.state.serving = serving
             stack.push_async_callback(serving.runtimes.close, drain_seconds=made.settings.drain_seconds)
@@ -197,14 +201,6 @@ async def _opened(settings: ServerSettings, db: Database, door: Authenticate) ->
     return start.auth
 
 
-def _realtime(settings: ServerSettings) -> RealtimeProvider | None:
-    """The provider of the settings, if they name a model and there is a key."""
-    key = os.environ.get(KEY_OF_OPENAI)
-    if settings.voice_model is None or not key:
-        return None
-    return OpenAIRealtime(settings.voice_model, key, url=settings.voice_url, voice=settings.voice)
-
-
 def _serving(
     settings: ServerSettings,
     db: Database,
@@ -218,6 +214,7 @@ def _serving(
         agent=agent,
         realtime=realtime,
         runtimes=Runtimes(db, agent.make, limit=settings.tenants, guests=settings.guests),
+        lists=Lists(db, finding.last_said),
         cursors=Cursors(settings.secret),
         metrics=Metrics(),
         streams=Gate("open streams", settings.streams, retry_after_ms=STREAMS_MS, error=ServerFull),

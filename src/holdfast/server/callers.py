@@ -27,6 +27,7 @@ from holdfast.server.identity.dev import is_loopback
 from holdfast.server.identity.entries import DEFAULT_WORKSPACE
 from holdfast.server.identity.values import Authenticate, Identity
 from holdfast.server.limits import Failures, Gate, Pace
+from holdfast.server.lists import Lists
 from holdfast.server.metrics import Metrics
 from holdfast.server.realtime import RealtimeProvider
 from holdfast.server.runtimes import Runtimes
@@ -51,6 +52,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     agent: Agent
     realtime: RealtimeProvider | None
     runtimes: Runtimes
+    lists: Lists
     cursors: Cursors
     metrics: Metrics
     streams: Gate

@@ -9,12 +9,18 @@ from typing import Any, Protocol
 import httpx
 import msgspec
 
-from holdfast.core.errors import DeadlineExceeded, ModelFailed
+from holdfast.core.errors import DeadlineExceeded, InvalidArgument, ModelFailed
 from holdfast.runtime.models import ToolSpec
+from holdfast.server.settings import ServerSettings
 
 OPENAI = "https://api.openai.com/v1"
 SECRETS, CALLS = "/realtime/client_secrets", "/realtime/calls"
 SECONDS = 10.0
+KEY_OF_OPENAI = "OPENAI_API_KEY"
+NO_ADDRESS = (
+    "HOLDFAST_SERVER_VOICE_URL is no address of a provider. It begins with https:// or http://, "
+    "and names a host."
+)
 TOO_MANY = 429
 
 
@@ -100,6 +106,28 @@ class OpenAIRealtime:
 
     def _failed(self, problem: str, **more: Any) -> ModelFailed:
         return ModelFailed(model=self._model, problem=problem, **more)
+
+
+def provider_of(settings: ServerSettings, variables: Mapping[str, str]) -> RealtimeProvider | None:
+    """The provider of some settings, if they name a model and there is a key.
+
+    Raises:
+        InvalidArgument: What they name as its address is none.
+    """
+    model, key = (settings.voice_model or "").strip(), variables.get(KEY_OF_OPENAI, "").strip()
+    if not model or not key:
+        return None
+    if not is_address(settings.voice_url):
+        raise InvalidArgument(problem=NO_ADDRESS)
+    return OpenAIRealtime(model, key, url=settings.voice_url, voice=settings.voice)
+
+
+def is_address(url: str) -> bool:
+    """Whether a provider can be asked there."""
+    try:
+        return httpx.URL(url).scheme in ("http", "https") and bool(httpx.URL(url).host)
+    except httpx.InvalidURL:
+        return False
 
 
 def session_of(plan: CallPlan, model: str, voice: str) -> dict[str, Any]:

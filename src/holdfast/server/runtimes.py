@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeAlias
 
 from holdfast.core.errors import HoldfastError, StoreClosed
@@ -76,9 +76,12 @@ class Runtimes:
             await self._shrink()
 
     async def _shrink(self) -> None:
-        idle = [tenant for tenant, each in self._open.items() if each.is_idle]
-        for tenant in idle[: max(0, len(self._open) - self._limit)]:
-            await self._open.pop(tenant).runtime.close()
+        # Who is idle is looked at anew each time: while one closes, others are asked for, or close it too.
+        while len(self._open) > self._limit:
+            idle = next((tenant for tenant, each in self._open.items() if each.is_idle), None)
+            if idle is None:
+                return
+            await self._open.pop(idle).runtime.close()
 
     async def tend(self, known: Known, *, seconds: float) -> None:
         """See to it, again and again, that every known tenant is swept here now and then.
@@ -86,15 +89,24 @@ class Runtimes:
         A runtime sweeps when it is opened, and then by itself for as long as it stays open.
         """
         while not self._closed:
-            try:
+            tenants: list[str] = []
+            with self._told(seconds):
                 await self.guests.drop_idle()
-                for tenant in await known():
+                tenants = await known()
+            for tenant in tenants:
+                with self._told(seconds):  # what one of them meets keeps no other waiting
                     is_new = tenant not in self._open
                     async with self.of(tenant):
                         await asyncio.sleep(SWEEP_TIME if is_new else 0)
-            except HoldfastError as error:  # the next look around comes
-                log.warning("The tenants are looked after again in %s s: %s", seconds, error)
             await asyncio.sleep(seconds)
+
+    @contextmanager
+    def _told(self, seconds: float) -> Iterator[None]:
+        """Go on after an error, which is told: the next look around comes."""
+        try:
+            yield
+        except HoldfastError as error:
+            log.warning("The tenants are looked after again in %s s: %s", seconds, error)
 
     async def close(self, *, drain_seconds: float) -> None:
         """Let the turns at work end, for so long; then close every runtime."""

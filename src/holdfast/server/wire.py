@@ -159,7 +159,12 @@ def _facts(request: Request[Any, Any, Any], error: HTTPException, status: int) -
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
     """The answer when the server itself is wrong: nothing of it is told, all of it is logged."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _answer(_problem("error", 500, "The server failed. Its log says why."), {})
+    return _answer(failure(), {})
+
+
+def failure() -> Problem:
+    """What is told when the server itself is wrong."""
+    return _problem("error", 500, "The server failed. Its log says why.")
 
 
 def _detail(error: HTTPException, status: int) -> str:

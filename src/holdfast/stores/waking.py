@@ -50,18 +50,22 @@ class Wakes:
         self._seen: object = None
         self._is_stale = False
         self._unseen: deque[tuple[str, str]] = deque()
+        self._stirs = 0
+        self._listening: set[Woken] = set()
 
     def wake(self, tenant: str, threads: Iterable[str]) -> None:
-        """Wake all who wait for one of these threads."""
+        """Wake all who wait for one of these threads, or for any."""
         for thread in threads:
             for woken in self._waiting.pop((tenant, thread), ()):
                 if not woken.done():
                     woken.set_result(None)
+            self._stir()
 
     def wake_all(self) -> None:
         """Wake everybody, to find out for themselves what there is."""
         for tenant, thread in list(self._waiting):
             self.wake(tenant, [thread])
+        self._stir()
 
     @contextmanager
     def waiting(self, scope: Scope, thread: str, after: int) -> Iterator[Woken]:
@@ -78,18 +82,40 @@ class Wakes:
             if not waiting and self._waiting.get(key) is waiting:
                 del self._waiting[key]
 
+    async def stirred(self, after: int, timeout: float) -> int:
+        """How often anybody was seen to commit, once that is no longer what it was, or the time is over."""
+        if self._stirs == after:
+            woken: Woken = asyncio.get_running_loop().create_future()
+            self._listening.add(woken)
+            self._look_later()
+            try:
+                await asyncio.wait([woken], timeout=timeout)
+            finally:
+                self._listening.discard(woken)
+        return self._stirs
+
+    def _stir(self) -> None:
+        self._stirs += 1
+        while self._listening:
+            woken = self._listening.pop()
+            if not woken.done():
+                woken.set_result(None)
+
     # Looking around.
 
     def _look_later(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # what was begun on another one is never brought to its end there
             self._loop, self._timer, self._looking = loop, None, None
-        if self._lookout is not None and self._timer is None and self._looking is None and self._waiting:
+        if self._lookout is not None and self._timer is None and self._looking is None and self._is_awaited():
             self._timer = loop.call_later(self._seconds, self._look_now, self._lookout)
+
+    def _is_awaited(self) -> bool:
+        return bool(self._waiting or self._listening)
 
     def _look_now(self, lookout: Lookout) -> None:
         self._timer = None
-        if self._waiting:
+        if self._is_awaited():
             self._looking = asyncio.ensure_future(self._look(lookout))
             self._looking.add_done_callback(self._looked)
 
@@ -102,7 +128,9 @@ class Wakes:
         """Look around once. Whoever waits meets an error by itself, when it reads."""
         try:
             sign = await lookout.sign()
-            self._is_stale |= sign != self._seen
+            if sign != self._seen:
+                self._is_stale = True
+                self._stir()
             self._seen = sign
             if self._is_stale and not self._unseen:
                 self._unseen.extend(self._waiting)

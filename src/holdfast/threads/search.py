@@ -24,10 +24,11 @@ from holdfast.core.rows import (
 )
 from holdfast.core.stored import item_of
 from holdfast.core.text import forms, stem, text_of, words
-from holdfast.core.values import Found, Item, Scope
+from holdfast.core.values import Found, Item, LogSize, Scope
 
 PENDING = 256
 BATCH = 256
+WHOLE = LogSize()
 CANDIDATES = 512
 """How many texts a search for any of the words compares at most; of more, the newest."""
 
@@ -39,6 +40,12 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     thread: str | None = None
     log: str | None = None
+
+
+class Late(msgspec.Struct, frozen=True):
+    """Threads that the index has to take in before a search, and up to which version it holds them."""
+
+    rows: list[tuple[ThreadRow, int]]
 
 
 async def search_words(
@@ -59,23 +66,46 @@ async def search_words(
     unless nothing can be written.
     """
     wanted = Query(words=tuple(dict.fromkeys(words(query))), owner=owner, thread=thread, log=log)
-    if not wanted.words or not check_limit(limit):
+    if not wanted.words or not (most := check_limit(limit)):
         return []
-    late = await store.read(scope, ask(AskPending(PENDING)))
+    found = await store.read(scope, _found(wanted, most, any=any))
+    if not isinstance(found, Late):
+        return found
     is_whole = False
     try:
-        if len(late) == PENDING:
+        if len(found.rows) == PENDING:
             await index_pending(store, scope)
-        elif any:
-            for row, upto in late:
-                if _is_asked_for(row, wanted):
-                    await _index_all(store, scope, row, upto)
+        else:
+            for row, upto in found.rows:
+                await _index_all(store, scope, row, upto)
         is_whole = True
     except StoreReadOnly:
         pass  # then the tail is read as it is, however long
     if any:
-        return await store.read(scope, _search_any(wanted, check_limit(limit), with_tail=not is_whole))
-    return await store.read(scope, _search(wanted, check_limit(limit)))
+        return await store.read(scope, _search_any(wanted, most, with_tail=not is_whole))
+    return await store.read(scope, _search(wanted, most))
+
+
+def _found(wanted: Query, limit: int, *, any: bool) -> Asking["list[Found] | Late"]:
+    """What is found; or what the index has to take in first."""
+    if (yield from _length(wanted)) == 0:
+        return []
+    late = yield from ask(AskPending(PENDING))
+    first = late if len(late) == PENDING else [row for row in late if any and _is_asked_for(row[0], wanted)]
+    if first:
+        return Late(first)
+    if any:
+        return (yield from _search_any(wanted, limit, with_tail=False))
+    return (yield from _search(wanted, limit))
+
+
+def _length(wanted: Query) -> Asking[int | None]:
+    """How many items the thread asked for has, in the log asked for; None if it may be any thread."""
+    if wanted.thread is None:
+        return None
+    row = yield from _readable(wanted.thread)
+    logs = row.counters.logs if row is not None else {}
+    return sum(size.length for log, size in logs.items() if wanted.log in (None, log))
 
 
 def _is_asked_for(row: ThreadRow, wanted: Query) -> bool:
@@ -128,8 +158,8 @@ def _texts(items: list[ItemRow]) -> list[Text]:
 
 def _search_any(wanted: Query, limit: int, *, with_tail: bool) -> Asking[list[Found]]:
     """Hits for any of the words in any of their forms: found by the rarest of them, ranked by all of them."""
-    counts = yield from _counts(wanted)
-    hits = (yield from _candidates(wanted, counts)) if counts else []
+    length = yield from _length(wanted)
+    counts, hits = yield from _compared(wanted, length)
     if with_tail:
         asked = [form for word in wanted.words for form in forms(word)]
         tail = yield from _tail(wanted, lambda held: not held.isdisjoint(asked))
@@ -137,7 +167,7 @@ def _search_any(wanted: Query, limit: int, *, with_tail: bool) -> Asking[list[Fo
         hits += tail
     if not hits:
         return []
-    total = yield from _size(wanted, counts)
+    total = 2 * max(counts.values()) if length is None else length  # of all threads it is a guess
     scores = ranking.bm25([hit.text for hit in hits], counts, total)
     ranked = sorted(zip(scores, hits, strict=True), key=lambda pair: (-pair[0], -pair[1].version))
     found: list[Found] = []
@@ -147,6 +177,28 @@ def _search_any(wanted: Query, limit: int, *, with_tail: bool) -> Asking[list[Fo
         if len(found) >= limit:
             break
     return found[:limit]
+
+
+def _compared(wanted: Query, length: int | None) -> Asking[tuple[dict[str, int], list[Found]]]:
+    """In how many texts each word stands, and the texts to compare. Of few texts one question tells both."""
+    few = (yield from _of_few(wanted)) if length is not None and length < CANDIDATES else None
+    if few is not None:
+        return few
+    counts = yield from _counts(wanted)
+    return counts, (yield from _candidates(wanted, counts)) if counts else []
+
+
+def _of_few(wanted: Query) -> Asking[tuple[dict[str, int], list[Found]] | None]:
+    """The same by one question; None if there are more texts than it brings."""
+    asked = tuple(dict.fromkeys(form for word in wanted.words for form in forms(word)))
+    hits = yield from ask(_newest(wanted, asked, any=True))
+    if len(hits) >= CANDIDATES:  # the index holds ended items too
+        return None
+    said = [set(words(hit.text)) for hit in hits]
+    numbers = {word: sum(word in held for held in said) for word in asked}
+    counts = {word: number for word, number in numbers.items() if number}
+    rare = _rare(counts)
+    return counts, [hit for hit, held in zip(hits, said, strict=True) if not held.isdisjoint(rare)]
 
 
 def _counts(wanted: Query) -> Asking[dict[str, int]]:
@@ -167,28 +219,23 @@ def _counted(wanted: Query, words: tuple[str, ...]) -> Asking[dict[str, int]]:
 
 def _candidates(wanted: Query, counts: dict[str, int]) -> Asking[list[Found]]:
     """Texts with any of the rarer words. If all are common, those first that hold each of them."""
-    roots = ranking.by_stem(counts)
-    chosen = ranking.chosen(roots, CANDIDATES)
-    rare = tuple(word for root in chosen for word in counts if stem(word) == root)
     hits: list[Found] = []
-    if roots[chosen[0]] >= CANDIDATES:
+    if min(ranking.by_stem(counts).values()) >= CANDIDATES:
         hits = yield from ask(_newest(wanted, wanted.words, any=False))
     if len(hits) < CANDIDATES:
-        hits += yield from ask(_newest(wanted, rare, any=True))
+        hits += yield from ask(_newest(wanted, _rare(counts), any=True))
     return list({(hit.thread, hit.log, hit.place): hit for hit in hits[:CANDIDATES]}.values())
+
+
+def _rare(counts: dict[str, int]) -> tuple[str, ...]:
+    """The words that find texts to compare, in all of their forms."""
+    chosen = ranking.chosen(ranking.by_stem(counts), CANDIDATES)
+    return tuple(word for root in chosen for word in counts if stem(word) == root)
 
 
 def _newest(wanted: Query, words: tuple[str, ...], *, any: bool) -> AskWords:
     thread, log = wanted.thread, wanted.log
     return AskWords(words, wanted.owner, CANDIDATES, any=any, newest=True, thread=thread, log=log)
-
-
-def _size(wanted: Query, counts: dict[str, int]) -> Asking[int]:
-    """How many texts there are: in the thread asked for, else a guess from its commonest word."""
-    row = (yield from _readable(wanted.thread)) if wanted.thread is not None else None
-    if row is None:
-        return 2 * max(counts.values())
-    return sum(size.length for log, size in row.counters.logs.items() if wanted.log in (None, log))
 
 
 def _search(wanted: Query, limit: int) -> Asking[list[Found]]:
@@ -226,6 +273,8 @@ def _readable(id: str) -> Asking[ThreadRow | None]:
 
 
 def _visible(row: ThreadRow, hit: Found) -> Asking[bool]:
+    if row.counters.logs.get(hit.log, WHOLE).cuts == 0:
+        return True
     cuts = yield from ask(AskCuts(row.key, hit.log, hit.place, hit.place, row.version))
     return not any(cut.version > hit.version for cut in cuts)
 

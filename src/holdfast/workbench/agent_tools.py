@@ -10,7 +10,7 @@ from holdfast.workbench.artifacts import FORMS, artifact_tools
 from holdfast.workbench.core_memory import core_memory_tools
 from holdfast.workbench.document_tools import document_tools
 from holdfast.workbench.finishing import ANSWER
-from holdfast.workbench.interpreter.port import Output, Printed, Raised, Shown, Stopped
+from holdfast.workbench.interpreter.port import Dropped, Output, Printed, Raised, Shown, Stopped
 from holdfast.workbench.questions import LONGEST as LONGEST_PIECE
 from holdfast.workbench.questions import Questions
 from holdfast.workbench.rendering import rendered
@@ -71,7 +71,7 @@ class Code:
         """
         await self._bench.attachment.ready()
         outputs = await self._outputs(f"print(str({expression})[:{longest + 1}], end='')", quiet=True)
-        wrong = next((output for output in outputs if isinstance(output, Raised | Stopped)), None)
+        wrong = next((output for output in outputs if isinstance(output, Raised | Stopped | Dropped)), None)
         if wrong is not None:
             raise InvalidArgument(problem=f"The expression gives no text: {rendered([wrong])}")
         text = "".join(output.text for output in outputs if isinstance(output, Printed))

@@ -109,6 +109,8 @@ def active_of(state: State) -> str | None:
 def safe_name(name: str) -> str:
     """A name for a copy, as near to the given one as a volume allows."""
     last = name.replace("\\", "/").rpartition("/")[2]
+    if len(last) > 2 * LONGEST_NAME:  # its beginning and its ending are all that can be kept of it
+        last = last[:LONGEST_NAME] + last[-LONGEST_NAME:]
     cleaned = "".join("-" if problem_of(f"x{sign}x") else sign for sign in last).strip(" .-")
     stem, suffix = PurePosixPath(cleaned).stem, PurePosixPath(cleaned).suffix
     while stem and len(f"{stem}{suffix}".encode()) > LONGEST_NAME:

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import InvalidArgument, ThreadNotFound, VersionConflict, VolumeFileNotFound
-from holdfast.core.manifest import CORE_MEMORY, Manifest, logs_of, manifest_of, read, replacement, written
+from holdfast.core.manifest import CORE_MEMORY, Manifest, logs_of, manifest_of, read, replacement
 from holdfast.core.manifest_files import Place, older_manifest, older_paths, path_of
 from holdfast.core.values import Absent, AppendTo, Committed, Exact, Expect, Head, Write
 from holdfast.runtime.beginning import standing
@@ -95,17 +95,6 @@ async def _committed(db: Database, *writes: Write) -> Committed:
 
 
 # Files.
-
-
-def save(volume: Volume, place: Place, manifest: Manifest) -> str:
-    """Write a manifest to its place on its user's volume; the path of it there.
-
-    Raises:
-        VolumePathRefused: The volume is another user's, or something else stands there.
-    """
-    path = str(path_of(place))
-    volume.write(path, written(manifest))
-    return path
 
 
 def load(volume: Volume, place: Place, *, older: bool = False) -> Manifest:

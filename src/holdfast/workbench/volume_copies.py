@@ -129,7 +129,10 @@ def _everything(root: Path) -> Iterator[tuple[tuple[str, ...], int]]:
 
 
 def _is_link(name: str, folder: int) -> bool:
-    return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False  # it went meanwhile
 
 
 def _write(file: Path, chunks: Iterator[bytes]) -> tuple[int, str]:

@@ -8,13 +8,14 @@ writes elsewhere, and whoever is killed here can see where to go on.
 import asyncio
 import re
 import secrets
+import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from holdfast.core.errors import VolumeFileChanged, VolumePathRefused
+from holdfast.core.errors import VolumeFileChanged, VolumeFileNotFound, VolumePathRefused
 from holdfast.core.manifest_files import NOBODY, OLD_NAME, file_name, manifest_name
 from holdfast.core.ports import OwnedFile
 from holdfast.core.receipts import Sought
@@ -44,8 +45,8 @@ class Volumes:
         self.root = root
 
     def of(self, tenant: str, user: str | None) -> Volume:
-        """One user's part."""
-        return Volume(self.root, tenant, user)
+        """One user's part, with all that is in it: code may have written more than a call may."""
+        return Volume(self.root, tenant, user, largest=sys.maxsize)
 
     async def found(self, tenant: str, sought: Sought) -> dict[str, int]:
         """How many files and bytes there are of what is sought, by kind."""
@@ -67,7 +68,11 @@ class Volumes:
         """Every file of an owner."""
         volume = self.of(tenant, owner)
         for path in await asyncio.to_thread(self._paths, tenant, owner):
-            yield OwnedFile(path=path, content=await asyncio.to_thread(volume.read, path))
+            try:
+                content = await asyncio.to_thread(volume.read, path)
+            except VolumeFileNotFound:
+                continue  # it went meanwhile
+            yield OwnedFile(path=path, content=content)
 
     async def keep(self, tenant: str, owner: str, file: OwnedFile) -> None:
         """Keep a file for an owner.

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.openai_agents.sdk.source import ROOT, locked, source
+from tests.support.nested import only_plugins
 
 PAGE = ROOT / "docs" / "how-to" / "openai-agents.md"
 PLUGINS = Path(__file__).parent / "sdk"
@@ -68,6 +69,7 @@ def test_the_tests_of_the_sdk_pass_against_the_adapter(part: str, tmp_path: Path
         cwd=source(),
         env={
             **os.environ,
+            **only_plugins("asyncio", "anyio"),
             "PYTHONPATH": os.pathsep.join([str(PLUGINS), os.environ.get("PYTHONPATH", "")]),
             "HOLDFAST_SDK_RESULT": str(tmp_path / "result.json"),
             "HOLDFAST_SDK_EXCLUDED": json.dumps(left_out()),

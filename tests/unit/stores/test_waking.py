@@ -166,3 +166,50 @@ def test_it_looks_on_the_loop_that_is_there_now(wakes: Wakes, elsewhere: Elsewhe
     asyncio.run(left_waiting())
 
     assert asyncio.run(woken())
+
+
+async def test_a_commit_of_this_process_stirs_without_a_look(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    task = asyncio.create_task(wakes.stirred(0, 10))
+    await asyncio.sleep(0)
+    wakes.wake("acme", ["mine"])
+
+    assert (await task, elsewhere.signs) == (1, 0)
+
+
+async def test_a_commit_elsewhere_stirs_and_no_thread_is_asked_for(
+    wakes: Wakes, elsewhere: Elsewhere
+) -> None:
+    before = await wakes.stirred(0, 10)
+    task = asyncio.create_task(wakes.stirred(before, 10))
+    await elsewhere.looked()
+    waited = not task.done()
+    elsewhere.commit(ANN, "a", 1)
+
+    assert (waited, await task, elsewhere.asked) == (True, before + 1, [])
+
+
+async def test_what_was_committed_between_two_calls_is_not_missed(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    before = await wakes.stirred(0, 10)
+    wakes.wake("acme", ["mine"])
+    between = await wakes.stirred(before, 0)
+    elsewhere.commit(ANN, "a", 1)
+
+    assert (between, await wakes.stirred(between, 10)) == (before + 1, before + 2)
+
+
+async def test_while_nobody_commits_the_time_goes_by(wakes: Wakes) -> None:
+    before = await wakes.stirred(0, 10)
+
+    assert await wakes.stirred(before, SOON * 20) == before
+
+
+async def test_an_error_stirs_too(wakes: Wakes, elsewhere: Elsewhere) -> None:
+    elsewhere.error = StoreBusy(store="elsewhere")
+
+    assert await wakes.stirred(0, 10) > 0
+
+
+async def test_what_changes_no_thread_stirs_nobody(wakes: Wakes) -> None:
+    wakes.wake("acme", [])
+
+    assert await wakes.stirred(0, 0) == 0

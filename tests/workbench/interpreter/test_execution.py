@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from holdfast.workbench.interpreter.execution import Execution, see_through
+from holdfast.workbench.interpreter.local import LocalInterpreter
 from holdfast.workbench.interpreter.messages import is_idle, output_of
-from holdfast.workbench.interpreter.port import Dropped, Output, Printed, Raised, Shown, Stopped
+from holdfast.workbench.interpreter.port import Dropped, Output, Printed, Raised, Sandbox, Shown, Stopped
 
 
 async def read(execution: Execution) -> list[Output]:
@@ -107,3 +111,42 @@ def test_a_message_of_the_kernel_is_read(
 
 def test_a_busy_kernel_is_not_idle() -> None:
     assert not is_idle({"msg_type": "status", "content": {"execution_state": "busy"}})
+
+
+class Broken:
+    """Sockets that hear nothing and take nothing."""
+
+    def request(self, kind: str, **content: Any) -> dict[str, Any]:
+        return {}
+
+    async def send(self, request: dict[str, Any]) -> None:
+        raise OSError("the socket is broken")
+
+    async def published(self) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    reply = published
+
+    def close(self) -> None:
+        pass
+
+
+class Alone:
+    """A family of processes that is only a mark."""
+
+    def __init__(self) -> None:
+        self.dead = asyncio.Event()
+
+    async def end(self, why: str) -> None:
+        self.dead.set()
+
+
+async def test_an_error_that_nobody_foresaw_reaches_whoever_waits_for_outputs() -> None:
+    family: Any = Alone()
+    channels: Any = Broken()
+    interpreter = LocalInterpreter(Sandbox(volume="/v", scratch="/s"), family, channels, grace=1.0)
+    with pytest.raises(OSError, match="the socket is broken"):
+        async with asyncio.timeout(10):
+            [output async for output in interpreter.run("1 + 1")]
+    await interpreter.close()

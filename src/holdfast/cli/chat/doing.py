@@ -14,10 +14,12 @@ from holdfast.cli.chat.talk import Talk
 from holdfast.cli.chat.told import Question, Told
 from holdfast.cli.render import clean, some
 from holdfast.cli.render_memory import UNDONE, says
-from holdfast.core.encoding import plain
+from holdfast.companion.memory_control import sentence_of
+from holdfast.core.encoding import JSON, plain
 from holdfast.core.errors import InvalidArgument
 from holdfast.core.plain import PlainMessage
-from holdfast.runtime.episodes import Episode
+from holdfast.runtime.episodes import ENDED
+from holdfast.runtime.memory.leaving import Kept, kept_of
 from holdfast.runtime.memory.settling import settled
 from holdfast.runtime.memory.values import Arc
 from holdfast.runtime.statuses import NONE
@@ -47,7 +49,9 @@ async def forget(talk: Talk, words: Sequence[str]) -> Told:
 
     question = Question(prompt=SURE, then=answered, needed=True)
     facts = {"would_forget": pending.targets}
-    return Told(kind="forget", facts=facts, shown=screen.targets(pending.targets), question=question)
+    known = {entry.id: sentence_of(entry) for entry in await talk.known()}
+    told = [known.get(target.id, target.text) for target in pending.targets]
+    return Told(kind="forget", facts=facts, shown=screen.targets(told), question=question)
 
 
 async def _meant(talk: Talk, words: Sequence[str]) -> list[str]:
@@ -93,6 +97,8 @@ async def export(talk: Talk, words: Sequence[str]) -> Told:
     """Write the conversation into a new file: Markdown, or JSON by its name."""
     file = " ".join(words) or f"{talk.who.thread.replace(os.sep, '-')}.md"
     said = await talk.said(EVERYTHING)
+    if not said:
+        raise InvalidArgument(problem="Nothing has been said yet, so there is nothing to write.")
     data = msgspec.json.encode({"thread": talk.who.thread, "messages": said})
     is_json = file.endswith(".json")
     text = msgspec.json.format(data).decode() if is_json else screen.markdown(talk.who.thread, said)
@@ -102,8 +108,18 @@ async def export(talk: Talk, words: Sequence[str]) -> Told:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a file that was not there before, for the eyes of its owner alone."""
-    descriptor = os.open(file.expanduser(), os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    """Write a file that was not there before, for the eyes of its owner alone.
+
+    Raises:
+        InvalidArgument: It is there, or cannot be made.
+    """
+    try:
+        descriptor = os.open(file.expanduser(), os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    except FileExistsError:
+        problem = f"There is a file {str(file)!r} already. Give another name: /export FILE."
+        raise InvalidArgument(problem=problem) from None
+    except OSError as error:
+        raise InvalidArgument(problem=f"{str(file)!r} cannot be made: {error.strerror}.") from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as out:
         out.write(text)
 
@@ -162,14 +178,26 @@ async def _ended(talk: Talk, reply: str) -> Told:
     ended = await talk.runtime.end_session(talk.who.thread, feedback=label, by=BY, user=talk.who.user)
     if ended is None:
         return Told(kind="ended", facts={"ended": None}, shown=Text("The session had ended already."))
-    shown = screen.ended(ended.turns, _summary(ended), is_guest=talk.who.is_guest)
-    return Told(kind="ended", facts={"ended": plain(ended), "feedback": label}, shown=shown)
+    facts = {"ended": plain(ended), "feedback": label}
+    if talk.who.is_guest:
+        return Told(kind="ended", facts=facts, shown=Text(screen.GUEST_ENDED))
+    kept = await kept_of(talk.memory, ended)
+    ids = screen.short_ids([entry.id for entry in await talk.known()])
+    shown = screen.ended(ended.turns, kept, ids, is_made=ended.status == ENDED)
+    return Told(kind="ended", facts=facts | _left(kept), shown=shown)
 
 
-def _summary(ended: Episode) -> str:
-    if ended.arc is None:
-        return "What it leaves behind is made in the background." if ended.status == "ending" else ""
-    return msgspec.convert(ended.arc, Arc).summary
+def _left(kept: Kept) -> dict[str, JSON]:
+    """What a session left behind, by the names that it has over HTTP."""
+    arc = kept.arc or Arc(id="", episode="", summary="")
+    left: dict[str, JSON] = {
+        "summary": arc.summary,
+        "themes": plain(arc.themes),
+        "open_loops": plain(arc.open_loops),
+        "facts": [plain(fact) | {"says": sentence_of(fact)} for fact in kept.facts],
+        "rules": plain(kept.rules),
+    }
+    return left
 
 
 async def leave(talk: Talk, words: Sequence[str]) -> Told:

@@ -11,10 +11,12 @@ from holdfast.cli.chat.who import Who
 from holdfast.cli.chat.wrapping import Wrapping
 from holdfast.cli.render import Fitted, clean, short, some, when
 from holdfast.cli.render_memory import says
+from holdfast.companion.memory_control import sentence_of
 from holdfast.companion.values import LIMITS
 from holdfast.core.plain import PlainMessage
 from holdfast.core.values import Summary
-from holdfast.runtime.memory.values import Arc, Fact, Profile, Rule, Target
+from holdfast.runtime.memory.leaving import Kept
+from holdfast.runtime.memory.values import Arc, Fact, Profile, Rule
 from holdfast.runtime.searching import Hit
 from holdfast.runtime.statuses import SessionStatus
 
@@ -22,6 +24,8 @@ Entry = Fact | Arc | Rule
 MARK, INDENT = "› ", "  "
 HINT = "Type a message, or /help. Ctrl-C stops an answer, Ctrl-D leaves."
 GUEST = "You are a guest: nothing you say is written to disk, and all of it is gone when you leave."
+GUEST_ENDED = "The session has ended, and nothing of it is kept. The next message begins another."
+IN_THE_BACKGROUND = "What it leaves behind is made in the background; /memory shows it then."
 CUT_OFF = "The last answer was cut off. /resume has it finished; or just go on."
 SHORTEST = 6
 """How many letters of an id are shown at least."""
@@ -166,11 +170,11 @@ def short_ids(ids: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def targets(found: Sequence[Target]) -> RenderableType:
+def targets(found: Sequence[str]) -> RenderableType:
     """What would be forgotten, numbered as the answer may choose."""
     shown = Table.grid(padding=(0, 1, 0, 0))
-    for number, target in enumerate(found, 1):
-        shown.add_row(f"  {number}.", Text(short(target.text, 300)))
+    for number, said in enumerate(found, 1):
+        shown.add_row(f"  {number}.", Text(short(said, 300)))
     return Group(Text("This would be forgotten:", style="bold"), shown)
 
 
@@ -190,13 +194,30 @@ def hits(found: Sequence[Hit], query: str) -> RenderableType:
     return Group(*parts[:-1])
 
 
-def ended(turns: int, summary: str, *, is_guest: bool) -> RenderableType:
-    """What a session left behind."""
-    if is_guest:
-        return Text("The session has ended, and nothing of it is kept. The next message begins another.")
-    lines: list[RenderableType] = [Text(f"The session has ended after {some(turns, 'turn')}.")]
-    lines += [Padding(Text(clean(summary), style="dim"), (0, 0, 0, 2))] if summary else []
-    return Group(*lines, Text("Your next message begins another.", style="dim"))
+def ended(turns: int, kept: Kept, ids: Mapping[str, str], *, is_made: bool) -> RenderableType:
+    """What a session left behind: itself in a line, what is still open, and each thing learned."""
+    arc = kept.arc
+    loops = f"Still open: {'; '.join(arc.open_loops)}" if arc is not None and arc.open_loops else ""
+    told = ["" if arc is None else arc.summary, loops] if is_made else [IN_THE_BACKGROUND]
+    parts: list[RenderableType] = [Text(f"The session has ended after {some(turns, 'turn')}.")]
+    parts += [
+        Padding(Text(_sentence(line), style="dim"), (0, 0, 0, 2), expand=False) for line in told if line
+    ]
+    learned: list[Fact | Rule] = [*kept.rules, *kept.facts]
+    parts += [Text("What is remembered of it", style="bold")] if learned else []
+    parts += [Padding(_learned(entry, ids), (0, 0, 0, 2), expand=False) for entry in learned]
+    parts += [Text("Nothing new is remembered.")] if is_made and not learned else []
+    forget = "/forget ID has it forgotten. " if learned else ""
+    return Group(*parts, Text(f"{forget}Your next message begins another session.", style="dim"))
+
+
+def _sentence(text: str) -> str:
+    said = clean(f"{text[0].upper()}{text[1:]}")
+    return said if said[-1] in ".!?…”" else f"{said}."
+
+
+def _learned(entry: Fact | Rule, ids: Mapping[str, str]) -> Text:
+    return Text.assemble(clean(sentence_of(entry)), (f"  {clean(ids.get(entry.id, entry.id))}", "dim"))
 
 
 def markdown(thread: str, said: Iterable[PlainMessage]) -> str:

@@ -12,7 +12,7 @@ from hashlib import blake2b
 import msgspec
 
 from holdfast.companion.crisis.lexicon import Lexicon, language_among, lexicon
-from holdfast.companion.crisis.reading import ASKS, OTHERS, QUESTION, Reading, read
+from holdfast.companion.crisis.reading import ASKS, OTHERS, Reading, read
 from holdfast.companion.crisis.scoring import Weights, features, scores, weights
 from holdfast.companion.crisis.statements import Statement, stated
 from holdfast.companion.crisis.words import words
@@ -95,10 +95,11 @@ class Weighed(msgspec.Struct, frozen=True):
 
     @property
     def points(self) -> float:
-        """What it adds to the turns around it: nothing if harmless, 1 where risk begins, 2 at most."""
+        """What it adds to the turns around it: nothing if harmless, 1 where it is unclear, 2 at most."""
         if self.level >= Level.RISK:
             return 2.0
-        return 0.0 if self.brief else min(max(self.margins[1] / DARK + 1, 0.0), 2.0)
+        scored = 0.0 if self.brief else min(max(self.margins[1] / DARK + 1, 0.0), 2.0)
+        return max(scored, 1.0) if self.level == Level.UNCLEAR else scored
 
 
 class Earlier(msgspec.Struct, frozen=True):
@@ -119,9 +120,8 @@ def judge(
     """Judge a message with these weights; ``look_back`` may know already what an earlier one was."""
     known = lexicon()
     look_back = look_back or functools.partial(_earlier, known=known, by=by)
-    replied = heard(before)
-    now = weigh(message, known, by, replied)
-    answered = _answer(now.reading, _asked(replied))
+    now = weigh(message, known, by)
+    answered = _answer(now.reading, _asked(before, known))
     if answered == Level.NONE and not now.states:
         return Judged(says_safe=True, confidence=0.9)
     earlier = [look_back(turn.text) for turn in [one for one in before if one.role == "user"][-TURNS:]]
@@ -132,22 +132,17 @@ def judge(
     return _judged(now, level, tuple(sorted(set(names))))
 
 
-def weigh(message: str, known: Lexicon, by: Weights, replied: Sequence[Reading] = ()) -> Weighed:
+def weigh(message: str, known: Lexicon, by: Weights) -> Weighed:
     """Read a message, score it, and find what it states."""
     reading = read(message, known)
-    return Weighed(reading, scores(features(reading, replied), by), stated(reading))
+    return Weighed(reading, scores(features(reading), by), stated(reading))
 
 
-def heard(before: Sequence[Message]) -> list[Reading]:
-    """What a message may be an answer to: the last words of the person, and the reply to them."""
-    if not before or before[-1].role != "assistant":
-        return []
-    return [read(turn.text, lexicon()) for turn in before[-2:]]
-
-
-def _asked(replied: Sequence[Reading]) -> frozenset[str]:
+def _asked(before: Sequence[Message], known: Lexicon) -> frozenset[str]:
     """What the last reply asked."""
-    return replied[-1].answers & ASKS if replied and replied[-1].has(QUESTION) else frozenset()
+    if not before or before[-1].role != "assistant" or "?" not in before[-1].text:
+        return frozenset()
+    return read(before[-1].text, known).answers & ASKS
 
 
 def _answer(now: Reading, asked: frozenset[str]) -> int | None:

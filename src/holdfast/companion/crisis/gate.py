@@ -3,6 +3,8 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import holdfast as hf
@@ -27,13 +29,13 @@ def crisis_gate_within(seconds: float) -> Callable[[Companion, hf.Context], Awai
     async def crisis_gate(state: Companion, ctx: hf.Context) -> hf.Delta:
         """Judge the message, declare the safe reply, and log what was found."""
         began = time.perf_counter()
-        _declare(ctx, floor(state.message), state.message, ())  # before anything that can fail
-        before = await turns_before(state, ctx)
-        found = floor(state.message, before)
-        _declare(ctx, found, state.message, before)
-        settled = await _settled(ctx, state.message, before, found, seconds)
+        _declare(ctx, floor(state.message), Said(state.message, ()))  # before anything that can fail
+        said = Said(state.message, await turns_before(state, ctx))
+        found = floor(said.message, said.before)
+        _declare(ctx, found, said)
+        settled = await _settled(ctx, said, found, seconds)
         _log(ctx, settled)
-        return _delta(state, ctx, settled, found, before) | {
+        return _delta(state, ctx, settled, found, said) | {
             "diagnostics": {
                 "crisis_gate_ms": round((time.perf_counter() - began) * 1000, 3),
                 "crisis_classifier_path": settled.audit.classifier_path,
@@ -46,28 +48,38 @@ def crisis_gate_within(seconds: float) -> Callable[[Companion, hf.Context], Awai
 crisis_gate = crisis_gate_within(MODEL_SECONDS)
 
 
-def _declare(ctx: hf.Context, found: Judged | Settled, message: str, before: Sequence[Message]) -> None:
+@dataclass(frozen=True)
+class Said:
+    """What somebody says, and what was said before it."""
+
+    message: str
+    before: Sequence[Message]
+
+    @cached_property
+    def region(self) -> str:
+        """The country that they say they are in."""
+        return located(said_by_person(self.message, self.before))[0]
+
+
+def _declare(ctx: hf.Context, found: Judged | Settled, said: Said) -> None:
     """Declare the reply that goes out whatever becomes of the turn."""
     if found.level >= Level.RISK:
-        region, _ = located(said_by_person(message, before))
         wording = wording_for(found.level, about=found.about, kind=found.kind)
-        ctx.turn.safe_reply(reply(wording, language_of(message, before), region))
+        ctx.turn.safe_reply(reply(wording, language_of(said.message, said.before), said.region))
 
 
-async def _settled(
-    ctx: hf.Context, message: str, before: Sequence[Message], found: Judged, seconds: float
-) -> Settled:
+async def _settled(ctx: hf.Context, said: Said, found: Judged, seconds: float) -> Settled:
     """What floor and model make of it together. Nothing is above level 3, so then no model is waited for."""
     if ctx.control_llm is None or found.level == Level.IMMINENT:
         return settle(found, None)
     try:
         async with asyncio.timeout(seconds):
-            judged = await ctx.turn.fill(ctx.control_llm, request(message, before), Judgement)
+            judged = await ctx.turn.fill(ctx.control_llm, request(said.message, said.before), Judgement)
     except (HoldfastError, TimeoutError):
         return settle(found, None, failed=True)
     settled = settle(found, judged)
     if settled.level > found.level:
-        _declare(ctx, settled, message, before)
+        _declare(ctx, settled, said)
     return settled
 
 
@@ -81,12 +93,10 @@ def _log(ctx: hf.Context, settled: Settled) -> None:
     )
 
 
-def _delta(
-    state: Companion, ctx: hf.Context, settled: Settled, found: Judged, before: Sequence[Message]
-) -> dict[str, Any]:
+def _delta(state: Companion, ctx: hf.Context, settled: Settled, found: Judged, said: Said) -> dict[str, Any]:
     progress = _progress(state, ctx, settled, found)
     checks = bool(progress.pop("checks"))
-    region, _ = located(said_by_person(state.message, before)) if settled.level or checks else ("", "")
+    region = said.region if settled.level or checks else ""
     return {
         "crisis": assessment(settled.level, confidence=settled.confidence, reason=settled.reason),
         "crisis_audit": settled.audit,

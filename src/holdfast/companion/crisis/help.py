@@ -57,12 +57,12 @@ def located(said: Sequence[str]) -> tuple[str, ResourceStatus]:
 
 
 def _named(plain: str) -> str:
-    places: Mapping[str, Sequence[str]] = _places()["places"]
-    for region, names in places.items():
-        for name in names:
-            at = plain.find(f" {name} ")
-            if at >= 0 and _said_of_oneself(plain[: at + 1], plain[at + len(name) + 1 :]):
-                return region
+    """The country of the first place, in the order of the list, that somebody says they are in."""
+    listed = _by_first_word()
+    for _, region, name in sorted(place for word in set(plain.split()) for place in listed.get(word, ())):
+        at = plain.find(f" {name} ")
+        if at >= 0 and _said_of_oneself(plain[: at + 1], plain[at + len(name) + 1 :]):
+            return region
     return ""
 
 
@@ -116,6 +116,16 @@ def _places() -> Mapping[str, Any]:
             for region, names in read["places"].items()
         },
     }
+
+
+@functools.cache
+def _by_first_word() -> Mapping[str, Sequence[tuple[int, str, str]]]:
+    """The places by the first of their words, each with where it stands in the list, and its country."""
+    places = [(region, name) for region, names in _places()["places"].items() for name in names]
+    found: dict[str, list[tuple[int, str, str]]] = {}
+    for order, (region, name) in enumerate(places):
+        found.setdefault(name.split()[0], []).append((order, region, name))
+    return found
 
 
 def _read(name: str) -> Mapping[str, Any]:

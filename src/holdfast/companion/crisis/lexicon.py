@@ -32,7 +32,10 @@ _Rest = tuple[str, tuple[_Choice, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """A language: what it is recognised by, and its words and phrases by their first word."""
+    """A language: what it is recognised by, and its words and phrases by their first word.
+
+    ``pairs`` are those by their first two words: hundreds begin with "I", and few with "I took".
+    """
 
     code: str
     common: frozenset[str]
@@ -40,6 +43,7 @@ class Language:
     ends: frozenset[str]
     joins: frozenset[str]
     whole: Mapping[str, Sequence[_Rest]]
+    pairs: Mapping[tuple[str, str], Sequence[_Rest]]
     begun: Mapping[str, Sequence[_Rest]]
     lengths: tuple[int, ...]
 
@@ -65,33 +69,41 @@ class Language:
 
     def _at(self, said: Sequence[str], at: int) -> list[Found]:
         """The longest phrase of each concept that begins here."""
-        word = said[at]
         longest: dict[str, int] = {}
-        for place in self._places(word):
+        for last, place in self._places(said, at):
             for concept, rest in place:
-                end = _end(said, at, rest) if rest else at + 1
+                end = _end(said, last, rest) if rest else last + 1
                 if end > longest.get(concept, 0):
                     longest[concept] = end
         return [Found(concept, at, end) for concept, end in longest.items()]
 
-    def _places(self, word: str) -> list[Sequence[_Rest]]:
-        """Where phrases are listed that begin with a word, or with its beginning."""
-        found = [self.begun[start] for length in self.lengths if (start := word[:length]) in self.begun]
+    def _places(self, said: Sequence[str], at: int) -> list[tuple[int, Sequence[_Rest]]]:
+        """Where phrases are listed that begin with a word, its beginning, or it and the next."""
+        word = said[at]
+        found = [(at, self.begun[start]) for length in self.lengths if (start := word[:length]) in self.begun]
         if word in self.whole:
-            found.append(self.whole[word])
+            found.append((at, self.whole[word]))
+            second = _next(said, at)
+            if second < len(said) and (pair := self.pairs.get((word, said[second]))):
+                found.append((second, pair))
         return found
+
+
+def _next(said: Sequence[str], at: int) -> int:
+    """Where the next word is: a quotation mark is none."""
+    at += 1
+    while at < len(said) and said[at] == QUOTE:
+        at += 1
+    return at
 
 
 def _end(said: Sequence[str], at: int, rest: tuple[_Choice, ...]) -> int:
     """Where a phrase ends that began with a word, or 0 if it does not go on."""
-    at += 1
     for whole, begun in rest:
-        while at < len(said) and said[at] == QUOTE:
-            at += 1
+        at = _next(said, at)
         if at >= len(said) or not (said[at] in whole or said[at].startswith(begun)):
             return 0
-        at += 1
-    return at
+    return at + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +135,7 @@ def lexicon() -> Lexicon:
 
 def _language(read: Mapping[str, Any], shared: Mapping[str, str]) -> Language:
     whole: defaultdict[str, list[_Rest]] = defaultdict(list)
+    pairs: defaultdict[tuple[str, str], list[_Rest]] = defaultdict(list)
     begun: defaultdict[str, list[_Rest]] = defaultdict(list)
     answers = {ANSWER + name: listed for name, listed in read["answers"].items()}
     for concepts in (read["concepts"], shared, answers):
@@ -132,7 +145,11 @@ def _language(read: Mapping[str, Any], shared: Mapping[str, str]) -> Language:
                 rest = tuple(map(_choice, later))
                 for word in first.split("/"):
                     place = begun[word[:-1]] if word.endswith("*") else whole[word]
-                    place.append((concept, rest))
+                    if word.endswith("*") or not rest or rest[0][1]:
+                        place.append((concept, rest))
+                        continue
+                    for second in rest[0][0]:
+                        pairs[word, second].append((concept, rest[1:]))
     return Language(
         code=read["language"],
         common=frozenset(read["common"].split()),
@@ -140,6 +157,7 @@ def _language(read: Mapping[str, Any], shared: Mapping[str, str]) -> Language:
         ends=frozenset(read["ends"].split()),
         joins=frozenset(read["joins"].split()),
         whole=dict(whole),
+        pairs=dict(pairs),
         begun=dict(begun),
         lengths=tuple(sorted({len(start) for start in begun})),
     )
@@ -163,7 +181,8 @@ def _spelling(read: Sequence[Mapping[str, Any]], languages: Iterable[Language]) 
 def _later(languages: Iterable[Language]) -> Iterable[str]:
     """The words of phrases after the first."""
     for language in languages:
-        for place in (*language.whole.values(), *language.begun.values()):
+        yield from (second for _, second in language.pairs)
+        for place in (*language.whole.values(), *language.pairs.values(), *language.begun.values()):
             for _, rest in place:
                 for whole, _ in rest:
                     yield from whole

@@ -7,27 +7,30 @@ learnt while the companion runs.
 import functools
 import importlib.resources
 import itertools
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from holdfast.companion.crisis.lexicon import lexicon
-from holdfast.companion.crisis.reading import ASKS, OTHERS, QUESTION, Reading
+from holdfast.companion.crisis.reading import OTHERS, Reading
 
 READ = 400
 """Words that are scored: the beginning and the end of a long message."""
 NEXT = 2
 """How many words may stand between two concepts that follow each other."""
-ANSWER = 14
-"""Up to so many words are also an answer to what was said just before them."""
-Features = tuple[set[str], set[str], set[str], set[str]]
-"""What is said as concepts, as words, as letters, and as an answer."""
+SIZES = (3, 6, 10, 16, 25, 45, 80)
+"""Where a message of few words ends and a longer one begins: the same words weigh otherwise in each."""
+SIZED = 4
+"""From this size on, concepts count alike; the same holds for sentences, one later."""
+Features = tuple[set[str], set[str], set[str]]
+"""What is said as concepts, as words, and as letters."""
 
 
-def features(now: Reading, heard: Sequence[Reading] = ()) -> Features:
-    """What a reading is scored by. ``heard`` is what was said just before it, the reply last."""
+def features(now: Reading) -> Features:
+    """What a reading is scored by."""
     said = now.said if len(now.said) <= READ else [*now.said[: READ // 2], *now.said[-READ // 2 :]]
-    return _concepts(now), _phrases(said), _letters(said), _answers(now, heard)
+    return _concepts(now), _phrases(said), _letters(said)
 
 
 def _concepts(now: Reading) -> set[str]:
@@ -43,7 +46,18 @@ def _concepts(now: Reading) -> set[str]:
             found.update([f"{one}&{frame}" for frame in frames])
     found.update(_who(now, groups["key"]))
     found.update(_following(now))
+    found.update(_shape(now))
     return found
+
+
+def _shape(now: Reading) -> Iterable[str]:
+    """How long a message is, what is said at that length, and what is said last."""
+    size = bisect_left(SIZES, now.length)
+    yield f"size {size}"
+    yield f"sentences {min(len(now.sentences), SIZED + 1)}"
+    yield from [f"{one}#{min(size, SIZED)}" for one in now.concepts]
+    for one in now.sentences[-1] if now.sentences else ():
+        yield f"{one}$"
 
 
 def _who(now: Reading, key: frozenset[str]) -> Iterable[str]:
@@ -79,27 +93,10 @@ def _letters(said: Iterable[str]) -> set[str]:
     return found
 
 
-def _answers(now: Reading, heard: Sequence[Reading]) -> set[str]:
-    """What a short answer says, each with what was asked and with what it was about."""
-    if not heard or now.length > ANSWER:
-        return set()
-    groups = lexicon().groups
-    told = {*now.said, *[f"={name}" for name in now.answers], *[f"#{name}" for name in now.concepts]}
-    about = {name for one in heard for name in one.concepts if name.lstrip("-") in groups["key"]}
-    about.add(_asked(heard[-1], groups["dangers"]))
-    return {f"{name}>{word}" for name in about for word in (*told, "")}
-
-
-def _asked(reply: Reading, dangers: frozenset[str]) -> str:
-    if not reply.has(QUESTION):
-        return "told"
-    return "asked of danger" if reply.answers & ASKS or reply.concepts & dangers else "asked"
-
-
 HEADS = ("level 1", "level 2", "level 3", "another", "harm")
 """What is scored: the three levels, whether it is about another person, whether another is in danger."""
-GROUPS = ("concepts", "words", "letters", "answers")
-DAMPED = (10, 15, 40, 12)
+GROUPS = ("concepts", "words", "letters")
+DAMPED = (10, 15, 40)
 """So many features more are thought of in each group: a message of two words proves little."""
 
 

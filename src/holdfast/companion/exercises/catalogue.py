@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from itertools import chain
 from types import MappingProxyType
 from typing import Literal
 
@@ -28,7 +29,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exercise(msgspec.Struct, frozen=True, kw_only=True):
-    """One exercise, as its file has it."""
+    """One exercise, as its file has it; ``called_in`` is what people call it in other languages."""
 
     id: str
     version: int
@@ -37,6 +38,7 @@ class Exercise(msgspec.Struct, frozen=True, kw_only=True):
     approach: Approach
     minutes: int
     called: tuple[str, ...]
+    called_in: Mapping[str, tuple[str, ...]] = {}
     offer_when: tuple[str, ...]
     do_not_offer_when: tuple[str, ...]
     steps: tuple[Step, ...]
@@ -51,3 +53,8 @@ def catalogue() -> Mapping[str, Exercise]:
         msgspec.json.decode(file.read_bytes(), type=Exercise) for file in files if file.name.endswith(".json")
     ]
     return MappingProxyType({exercise.id: exercise for exercise in read})
+
+
+def names_of(exercise: Exercise) -> tuple[str, ...]:
+    """Whatever people call an exercise, in any language."""
+    return (exercise.name, *exercise.called, *chain.from_iterable(exercise.called_in.values()))

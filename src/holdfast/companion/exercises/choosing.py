@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
-from holdfast.companion.exercises.catalogue import Exercise, catalogue
-from holdfast.companion.sayings import says
+from holdfast.companion.exercises.catalogue import Exercise, catalogue, names_of
+from holdfast.companion.sayings import mentions, says, simple
 from holdfast.core.text import stem, words
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 
 WANTING = re.compile(
-    r"\b(?:let['’]?s|can\s+(?:we|you|i)|could\s+(?:we|you|i)|shall\s+we|i(?:['’]d|\s+would)\s+like|"
+    r"\b(?:let['’]?s|let\s+us|can\s+(?:we|you|i)|could\s+(?:we|you|i)|shall\s+we|i(?:['’]d|\s+would)\s+like|"
     r"i\s+(?:want|need)|want\s+to|"
     r"please|guide\s+me|walk\s+me|help\s+me|teach\s+me|show\s+me|start|begin|try|do\s+(?:the|a|an|some|"
     r"another)|ready\s+for)\b",
@@ -38,6 +39,9 @@ BODY = re.compile(
 """What tells that an exercise is of another kind."""
 
 SHORT = 6
+BESIDE = 2
+"""So many words beside a name say nothing of their own."""
+
 ENOUGH = 2
 SIGNS: dict[str, str] = {
     "grounding_5_4_3_2_1": "panic unreal dissociated flashback overwhelmed spiralling spiraling trembling",
@@ -61,11 +65,16 @@ SIGNS: dict[str, str] = {
 
 def asked_for(message: str) -> Exercise | None:
     """The exercise that a message names and asks for."""
-    found = named_in(message)
-    if found is None or AGAINST.search(message) or ASKING.search(message):
+    found, name = _named(message)
+    if found is None or _is_only_told(message):
         return None
-    is_short = len(message.split()) <= SHORT
-    return found if is_short or WANTING.search(message) else None
+    is_alone = len(words(message)) - len(name.split()) <= BESIDE
+    return found if is_alone or WANTING.search(message) or mentions(message, "wanting") else None
+
+
+def _is_only_told(message: str) -> bool:
+    """Whether a message speaks of an exercise, or against it, and does not ask for it."""
+    return bool(AGAINST.search(message) or ASKING.search(message)) or mentions(message, "against")
 
 
 def asks_for_any(message: str) -> bool:
@@ -79,14 +88,27 @@ def asks_for_any(message: str) -> bool:
 
 def named_in(text: str) -> Exercise | None:
     """The exercise that a text names: the one by the longest name, if several."""
-    told = f" {' '.join(words(text))} "
-    best: tuple[int, Exercise | None] = (0, None)
-    for exercise in catalogue().values():
-        for name in (exercise.name, *exercise.called):
-            plain = " ".join(words(name))
-            if f" {plain} " in told and len(plain) > best[0]:
-                best = (len(plain), exercise)
-    return best[1]
+    return _named(text)[0]
+
+
+def _named(text: str) -> tuple[Exercise | None, str]:
+    """The exercise that a text names, and by which name."""
+    told = f" {_plain(text)} "
+    for name, exercise in _names():
+        if f" {name} " in told:
+            return exercise, name
+    return None, ""
+
+
+@cache
+def _names() -> tuple[tuple[str, Exercise], ...]:
+    """All names, the longest first."""
+    found = [(_plain(name), exercise) for exercise in catalogue().values() for name in names_of(exercise)]
+    return tuple(sorted(found, key=lambda pair: -len(pair[0])))
+
+
+def _plain(text: str) -> str:
+    return " ".join(words(simple(text)))
 
 
 def offered_in(text: str) -> Exercise | None:
@@ -106,13 +128,17 @@ def fitting(texts: Iterable[str]) -> list[Exercise]:
 
 
 def _score(exercise: Exercise, said: set[str]) -> int:
-    strong = {stem(word) for word in words(SIGNS.get(exercise.id, ""))}
-    weak = (
-        {stem(word) for line in exercise.offer_when for word in words(line) if word not in FUNCTION_WORDS}
-        - strong
-        - WEAKEST
-    )
+    strong, weak = _signs(exercise.id)
     return 2 * len(strong & said) + len(weak & said)
+
+
+@cache
+def _signs(id: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The words that speak for an exercise strongly, and those that do weakly."""
+    lines = catalogue()[id].offer_when
+    strong = frozenset(stem(word) for word in words(SIGNS.get(id, "")))
+    weak = frozenset(stem(word) for line in lines for word in words(line) if word not in FUNCTION_WORDS)
+    return strong, weak - strong - WEAKEST
 
 
 WEAKEST = frozenset(map(stem, words("person people feel thing day want would like something somebody well")))

@@ -6,9 +6,12 @@ import msgspec
 
 from holdfast.companion.exercises.catalogue import Exercise, Step
 from holdfast.companion.saying import is_skipping, is_yes
+from holdfast.companion.sayings import says
 from holdfast.core.text import words
 
-PARTS = re.compile(r"\s*(?:[,;\n•]|\d+[.)]|\s-\s|\b(?:and|then|plus|also)\b)\s*", re.IGNORECASE)
+PARTS = re.compile(
+    r"\s*(?:[,;\n•]|\d+[.)]|\s-\s|\b(?:and|then|plus|also|und|et|y|ve|oraz)\b)\s*", re.IGNORECASE
+)
 NOTHING = re.compile(
     r"\W*(?:nothing|none|no(?:ne)?\s+at\s+all|i\s+(?:can['’]?t|cannot)\b.*)\W*", re.IGNORECASE
 )
@@ -59,7 +62,7 @@ def fits(step: Step, message: str) -> bool:
     if wanted.kind == "yes":
         return is_yes(message)
     if wanted.kind == "count":
-        return bool(NOTHING.fullmatch(message)) or named(message) >= wanted.count
+        return bool(NOTHING.fullmatch(message)) or says(message, "nothing") or named(message) >= wanted.count
     return True
 
 

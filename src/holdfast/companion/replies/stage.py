@@ -9,7 +9,7 @@ from holdfast.companion.exercises.stage import under_way
 from holdfast.companion.offline import ASKED, OfflineModel
 from holdfast.companion.replies.careful import Careful
 from holdfast.companion.replies.composing import instructions, unknown_skills
-from holdfast.companion.state import Companion
+from holdfast.companion.state import WINDOW, Companion
 from holdfast.core.errors import DeadlineExceeded, ModelFailed
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
@@ -17,7 +17,6 @@ from holdfast.runtime.loop import Stage
 from holdfast.runtime.messages import Message
 from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
 
-WINDOW = 30
 CHOICES = 3
 STANDARD = ("box_breathing", "grounding_5_4_3_2_1", "thought_record")
 

@@ -1,6 +1,7 @@
 """How people state things plainly: the patterns that need no model. English well, a few others modestly."""
 
 import re
+from functools import cache
 from typing import Literal
 
 import msgspec
@@ -26,8 +27,13 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled pattern; Python keeps compiled patterns."""
-        return re.compile(self.says.format(**PARTS), re.IGNORECASE)
+        """The compiled pattern."""
+        return _compiled(self.says)
+
+
+@cache
+def _compiled(says: str) -> re.Pattern[str]:
+    return re.compile(says.format(**PARTS), re.IGNORECASE)
 
 
 CLAUSE_END = (

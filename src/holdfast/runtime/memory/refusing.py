@@ -36,12 +36,22 @@ ASKED = tuple(
         r"\b(?:no\s+need\s+to|you\s+(?:don['’]?t|do\s+not)\s+(?:need|have)\s+to|you\s+needn['’]?t)\s+{keep}{what}",
         r"\bpretend(?P<what>\s+i\s+(?:didn['’]?t|did\s+not|never)\s+(?:say|said|tell|told|mention)[^.;!?\n]{{0,60}})",
         r"{start}(?:merke?\s+dir|speicher\w*|notiere?|behalte?){what}\s+nicht",
-        r"{start}(?:vergiss|l[öo]sche?)(?P<deictic>){what}",
+        r"{start}(?:vergiss|l[öo]sche?),?(?P<deictic>){what}",
         r"{start}ne\s+(?:retiens|retenez|garde|gardez|note|notez|enregistre|enregistrez)\s+pas{what}",
         r"{start}oublie[sz]?{what}",
         r"{start}no\s+(?:recuerdes|guardes|anotes|memorices|recuerde|guarde){what}",
         r"{start}olvid[ae]{what}",
         r"{start}non\s+(?:ricordare|salvare|memorizzare){what}",
+        r"{start}dimentica(?P<deictic>){what}",
+        r"{start}vergeet(?P<deictic>){what}",
+        r"{start}onthoud(?P<deictic>){what}\s+niet",
+        r"{start}zapomnij,?(?P<deictic>){what}",
+        r"{start}nie\s+zapami[ęe]tuj(?P<deictic>){what}",
+        r"{start}esque[çc][ea](?P<deictic>){what}",
+        r"{start}n[ãa]o\s+guardes?(?P<deictic>){what}",
+        r"(?:^|,\s*)(?:l[üu]tfen\s+)?(?P<deictic>)(?P<what>bunu|[şs]unu|(?:az\s+[öo]nce\s+)?\w+di[ğg]imi)\s+"
+        r"(?:unut|akl[ıi]nda\s+tutma|hat[ıi]rlama|kaydetme)\b",
+        r"^unut(?P<deictic>)\s+(?P<what>bunu|[şs]unu)\b",
     )
 )
 HUSHED = re.compile(
@@ -77,7 +87,9 @@ AHEAD = re.compile(
     re.IGNORECASE,
 )
 BEHIND = re.compile(
-    rf"^\s*(?:that|it(?!\s+(?:short|brief))|das|ça|cela|eso|questo|{SAID}|was\s+ich|ce\s+que\s+j|lo\s+que|"
+    rf"^\s*(?:that|it(?!\s+(?:short|brief))|das|[çc]a|cela|eso|questo|{SAID}|was\s+ich|ce\s+que\s+j|lo\s+que|"
+    r"d[ai]t|wat\s+ik|quello|ci[òo]|o\s+tym|tego|co\s+(?:w[łl]a[śs]nie\s+)?powiedzia[łl][ae]m|is[st]o|o\s+que|"
+    r"bunu|[şs]unu|(?:az\s+[öo]nce\s+)?\w+di[ğg]imi|"
     r"(?:the|my)\s+last\s+(?:thing|bit|part|message|sentence))(?:\b|(?<=ça))",
     re.IGNORECASE,
 )

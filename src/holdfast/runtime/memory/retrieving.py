@@ -86,13 +86,14 @@ class Retriever:
 
     async def working_memory(self, message: str, *, first_turn: bool) -> WorkingMemory:
         """All that a turn is told. On a thread's first turn the last episode is told too, however old."""
+        profile = await self._memory.profile()
         recalled = await self.recall(message)
-        if first_turn:
+        if first_turn and profile.version:
             last = await self.catch_up()
             others = [entry for entry in recalled.entries if not last or entry.id != last[0].id]
             newest = [] if others else await self._newest()
             recalled = msgspec.structs.replace(recalled, entries=(*last, *others, *newest))
-        return WorkingMemory(profile=await self._memory.profile(), recalled=recalled)
+        return WorkingMemory(profile=profile, recalled=recalled)
 
     async def recall(self, message: str) -> Recalled:
         """The facts and arcs that bear on a message, the best first."""

@@ -28,8 +28,9 @@ async def exported(caller: Caller, session: str) -> Response[bytes]:
         defaults = defaults_of(runtime)
     manifest = await manifests.exported(caller.db, session, defaults)
     if (volume := caller.serving.settings.volume) is not None:
-        place = Place(workspace=caller.identity.workspace, user=caller.identity.user, session=session)
-        own = Volume(Path(volume), caller.identity.tenant, caller.identity.user)
+        owner = (await caller.db.thread(session).head()).owner
+        place = Place(workspace=caller.identity.workspace, user=owner, session=session)
+        own = Volume(Path(volume), caller.identity.tenant, owner)
         await Checkpoints(caller.db, own, place, clock=now_ms, defaults=defaults).save()
     return Response(written(manifest), media_type=DOCUMENT)
 

@@ -1,6 +1,7 @@
 """Turns over a WebSocket: one connection, any number of threads, each request told apart by its ``ref``."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
@@ -15,8 +16,10 @@ from holdfast.core.errors import HoldfastError, InvalidArgument, RateLimited
 from holdfast.runtime.engine import TurnOptions
 from holdfast.server.callers import Caller, Calling, reachable
 from holdfast.server.routes.turns import mode_of, turn_events
-from holdfast.server.stream import END, Opened, following, mark_of, problem_event
+from holdfast.server.stream import END, ERROR, Opened, following, mark_of, problem_event
+from holdfast.server.wire import failure
 
+log = logging.getLogger("holdfast.server")
 AT_ONCE = 16
 """How many requests of one connection may be under way."""
 
@@ -68,6 +71,7 @@ class _Line:
         try:
             asked = _read(text)
             ref = asked.ref
+            self._caller.serving.pace.take(self._caller.name)
             if len(self._tasks) >= AT_ONCE:
                 raise RateLimited(what="requests on one connection", limit=AT_ONCE, retry_after_ms=1_000)
             task = asyncio.create_task(self._told(asked))
@@ -85,6 +89,10 @@ class _Line:
             await self.send(asked.ref, Told(type=END, data={}))
         except WebSocketDisconnect:
             pass  # the turn goes on; its events can be had again
+        except Exception:  # nobody awaits this: who asked would wait for an end that never comes
+            log.exception("A request for thread %s failed", asked.thread)
+            await self.send(asked.ref, Told(type=ERROR, data=plain(failure())))
+            await self.send(asked.ref, Told(type=END, data={}))
 
     async def send(self, ref: str | None, event: Told) -> None:
         """Send one event."""

@@ -91,7 +91,7 @@ async def follow_thread(
             async for event in following(home.runtime, thread_id, home.user, mark, run):
                 yield event
 
-    return await _streamed(caller, events(), peek=incognito, closing=caller.serving.closing)
+    return await streamed(caller, events(), peek=incognito, closing=caller.serving.closing)
 
 
 async def _turn(
@@ -110,7 +110,7 @@ async def _turn(
     )
     if EVENTS in request.headers.get("accept", ""):
         events = turn_events(caller, thread, data.message, options, last_event)
-        return await _streamed(caller, events, peek=True)
+        return await streamed(caller, events, peek=True)
     with caller.serving.turns.enter(caller.name):
         async with _home(caller, thread, options) as home:
             began = time.perf_counter()
@@ -166,7 +166,7 @@ def counted(caller: Caller, termination: str, began: float) -> None:
     caller.serving.metrics.turn_seconds.observe(time.perf_counter() - began)
 
 
-async def _streamed(
+async def streamed(
     caller: Caller, events: AsyncIterator[Told], *, peek: bool, closing: asyncio.Event | None = None
 ) -> Stream:
     """A stream of events, within the limits of open ones; with a peek, unless an error comes at once."""

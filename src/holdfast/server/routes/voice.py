@@ -23,14 +23,14 @@ from holdfast.runtime.memory.keeping import Memory, memory_of
 from holdfast.runtime.voice import VoiceCall
 from holdfast.runtime.voice_tools import Called, call_tool
 from holdfast.server.callers import Caller, Calling, Home, ThreadId
-from holdfast.server.realtime import CallPlan
+from holdfast.server.realtime import KEY_OF_OPENAI, CallPlan
 from holdfast.server.repeating import KEY, OWN
 from holdfast.server.routes.turns import mode_of
 from holdfast.server.wire import turn_view
 
 NO_VOICE = (
     "No calls are made here. Name a realtime model with HOLDFAST_SERVER_VOICE_MODEL, and give the server the "
-    "key of its provider."
+    f"key of its provider in {KEY_OF_OPENAI}."
 )
 
 

@@ -3,7 +3,7 @@
 import { become, get, who, WEB_USER } from "./api.js";
 import { make, put } from "./dom.js";
 import { icon } from "./icons.js";
-import { ask, empty, field, check, problem, tell } from "./parts.js";
+import { ask, empty, every, field, check, problem, tell, tick } from "./parts.js";
 import { at, HOME } from "./places.js";
 import { experiments } from "./pages/experiments.js";
 import { memory } from "./pages/memory.js";
@@ -14,6 +14,7 @@ import { thread } from "./pages/thread.js";
 import { threads } from "./pages/threads.js";
 import { workbench } from "./pages/workbench.js";
 
+const TICK = 20_000;
 const THEME = "holdfast-theme";
 const THEMES = { system: "system", light: "light", dark: "dark" };
 const PAGES = {
@@ -174,3 +175,4 @@ standFast();
 buildNav();
 showTools();
 show({ focus: false });
+every(TICK, tick);

@@ -34,6 +34,14 @@ export function time(milliseconds) {
   return make("time", { datetime: new Date(milliseconds).toISOString(), title: moment(milliseconds) }, ago(milliseconds));
 }
 
+/** Say of every time on the page how long ago it is by now. */
+export function tick() {
+  for (const each of document.querySelectorAll("time")) {
+    const said = ago(Date.parse(each.dateTime));
+    if (each.textContent !== said) each.textContent = said;
+  }
+}
+
 /** A button that does something which may take a moment or fail. */
 export function button(name, said, work, properties = {}) {
   const made = make(name, { type: "button", ...properties }, said);

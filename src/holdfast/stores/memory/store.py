@@ -85,6 +85,10 @@ class MemoryStore:
             with self._wakes.waiting(scope, thread, after) as woken:
                 await asyncio.wait([woken], timeout=timeout)
 
+    async def stirred(self, after: int, timeout: float) -> int:
+        """A number that is no longer ``after`` once anybody may have changed a thread."""
+        return await self._wakes.stirred(after, timeout)
+
     async def report(self) -> Report:
         """What the store says about its health."""
         threads = sum(len(tenant.ids) for tenant in self._tenants.values())

@@ -173,6 +173,10 @@ class PostgresStore:
             if row is not None and row.version <= after:
                 await asyncio.wait([woken], timeout=timeout)
 
+    async def stirred(self, after: int, timeout: float) -> int:
+        """A number that is no longer ``after`` once anybody may have changed a thread."""
+        return await self._wakes.stirred(after, timeout)
+
     async def sign(self) -> object:
         """Which transactions of the server are seen; it differs once another one is."""
         return await self._called(lambda: self._connections.fetch("seen"))

@@ -24,9 +24,13 @@ FORMAT = max(MIGRATIONS)
 def connect(path: str, *, vfs: str | None = None, synchronous: str = "FULL") -> apsw.Connection:
     """A connection to a file of ours, ready to use. The file is not changed."""
     connection = apsw.Connection(path, vfs=vfs, statementcachesize=200)
-    connection.set_busy_handler(_wait_a_little)
-    for pragma, value in [("synchronous", synchronous), ("secure_delete", 1), ("foreign_keys", 0)]:
-        connection.pragma(pragma, value)
+    try:
+        connection.set_busy_handler(_wait_a_little)
+        for pragma, value in [("synchronous", synchronous), ("secure_delete", 1), ("foreign_keys", 0)]:
+            connection.pragma(pragma, value)
+    except BaseException:
+        connection.close()  # the error would keep it, and the file, open for as long as somebody has it
+        raise
     return connection
 
 

@@ -103,6 +103,10 @@ class SqliteStore:
             if row is not None and row.version <= after:
                 await asyncio.wait([woken], timeout=timeout)
 
+    async def stirred(self, after: int, timeout: float) -> int:
+        """A number that is no longer ``after`` once anybody may have changed a thread."""
+        return await self._wakes.stirred(after, timeout)
+
     async def report(self) -> Report:
         """What the store says about its health."""
         return await self._readers.run(self._report)

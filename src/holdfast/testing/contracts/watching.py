@@ -92,3 +92,25 @@ class WatchContract(Given):
     async def test_a_watcher_of_no_thread_is_told_so(self, db: Database) -> None:
         with pytest.raises(ThreadNotFound):
             await watched(db.thread("nobody"), 1)
+
+    @pytest.mark.promise("T-14")
+    async def test_whoever_changes_a_thread_stirs_those_who_wait_for_any(
+        self, db: Database, thread: Thread
+    ) -> None:
+        listener = asyncio.create_task(stirred(db, 0))
+        await asyncio.sleep(0.02)
+        await thread.append(items=[user("word")])
+        first = await listener
+        await db.scope(tenant="acme").create("theirs")
+        second = await stirred(db, first)
+        await thread.delete()
+
+        assert len({0, first, second, await stirred(db, second)}) == 4
+
+
+async def stirred(db: Database, after: int) -> int:
+    """The number that a store gives once it is another one."""
+    async with asyncio.timeout(PATIENCE):
+        while (now := await db.store.stirred(after, WATCH_SECONDS)) == after:
+            pass
+    return now

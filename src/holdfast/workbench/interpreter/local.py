@@ -81,8 +81,13 @@ class LocalInterpreter:
             if execution.stopping.is_set():
                 execution.finish(Stopped(execution.why, "it had not begun", alive=True))
                 return
-            await self._execute(execution, code)
-            execution.finish(self._how_it_stopped(execution))
+            try:
+                await self._execute(execution, code)
+                execution.finish(self._how_it_stopped(execution))
+            except Exception as error:  # noqa: BLE001  # nobody awaits this; who reads the outputs raises it
+                execution.fail(error)
+            finally:
+                self._current = None
 
     async def _execute(self, execution: Execution, code: str) -> None:
         request = self._channels.request(
@@ -95,7 +100,6 @@ class LocalInterpreter:
         interrupt = self._family.interrupt
         if not await see_through(execution, seconds=seconds, grace=self._grace, interrupt=interrupt):
             await self._family.end("it did not obey an interrupt, and was killed")
-        self._current = None
 
     def _how_it_stopped(self, execution: Execution) -> Stopped | None:
         alive = not self._family.dead.is_set()

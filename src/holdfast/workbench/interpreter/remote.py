@@ -114,8 +114,12 @@ class RemoteInterpreter:
                 execution.finish(None)
             else:
                 self._current = execution
-                await self._execute(execution, code)
-                self._current = None
+                try:
+                    await self._execute(execution, code)
+                except Exception as error:  # noqa: BLE001  # nobody awaits this; who reads the outputs raises it
+                    execution.fail(error)
+                finally:
+                    self._current = None
 
     async def _execute(self, execution: Execution, code: str) -> None:
         sending = asyncio.create_task(self._send(execution, code))

@@ -16,11 +16,11 @@ export async function experiments({ place, query, signal, go }) {
     tried.experiments.length
       ? [make("section.stack", { "aria-label": "Experiments" }, make("ul.list", {}, tried.experiments.map((each) => line(each, signal)))),
         make("section.stack", { "aria-label": "Side by side" }, make("h2", {}, "Side by side"), chooser(tried.experiments, query, go), compared)]
-      : empty("No experiment yet", "Run one with holdfast experiments run, and it is here."),
+      : empty("No experiment yet", ["Run one with ", make("code", {}, "holdfast experiments run"), ", and it is here."]),
     make("section.stack", { "aria-label": "Data sets" }, make("h2", {}, "Data sets"),
       sets.datasets.length
         ? make("ul.list", {}, sets.datasets.map((each) => dataset(each, signal)))
-        : make("p.quiet", {}, "Make one from threads with holdfast datasets make."))));
+        : make("p.quiet", {}, "Make one from threads with ", make("code", {}, "holdfast datasets make"), "."))));
   const [first, second] = [query.get("first"), query.get("second")];
   if (first && second) await new Comparison(compared, first, second, signal).load();
 }

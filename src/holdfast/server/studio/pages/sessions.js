@@ -71,7 +71,9 @@ function job(each, load) {
     make("div.cells", {},
       make("div.stack.tight", {}, make("span", {}, each.kind), make("span.small.mono.quiet.cut", {}, each.id)),
       make("span", {}, chip(each.status === "dead" ? "given up" : each.status, KINDS[each.status])),
-      make("span.small.quiet", {}, `${each.attempts} of ${count(each.limit, "attempt")} · due `, time(each.due)),
+      make("span.small.quiet", {}, each.status === "dead"
+        ? `after ${count(each.attempts, "attempt")}`
+        : [`${each.attempts} of ${count(each.limit, "attempt")} · due `, time(each.due)]),
       each.status === "dead"
         ? button("button.small", "Try again", async () => {
           await post(path`/jobs/${each.id}/retry`);

@@ -3,11 +3,11 @@
 import { get, WEB_USER, who } from "../api.js";
 import { make, put } from "../dom.js";
 import { icon } from "../icons.js";
-import { ask, button, check, chip, empty, every, field, problem, threadAt, time } from "../parts.js";
+import { live } from "../live.js";
+import { ask, button, check, chip, empty, field, problem, threadAt, time } from "../parts.js";
 import { count, webId } from "../words.js";
 
 const PAGE = 30;
-const LOOK_AGAIN = 2500;
 const TYPING = 250;
 
 export async function threads({ place, query, signal, go, me, agent }) {
@@ -15,7 +15,7 @@ export async function threads({ place, query, signal, go, me, agent }) {
   const list = make("ul.list.threads", { "aria-label": "Threads" });
   const more = make("div.row", {});
   const status = make("p.quiet.small", { role: "status" });
-  const rows = new Map();
+  let rows = []; // as they stand in the list
   let next = null;
   put(place, make("div.page", {},
     make("div.row.apart", {}, make("h1", {}, "Threads"), make("button.main", { type: "button", onclick: () => newChat(go, me, agent) }, icon("plus"), "New chat")),
@@ -27,35 +27,40 @@ export async function threads({ place, query, signal, go, me, agent }) {
     const words = searched();
     const page = await get("/threads", { limit: PAGE, last: true, search: words }, signal);
     if (words !== searched()) return;
-    rows.clear();
+    rows = [];
     put(list);
-    page.threads.forEach((each) => show(each, false));
+    page.threads.forEach((each) => show(each));
     next = page.next;
     finish();
   }
 
   async function loadMore() {
     const page = await get("/threads", { limit: PAGE, last: true, search: searched(), cursor: next }, signal);
-    page.threads.forEach((each) => show(each, false));
+    page.threads.forEach((each) => show(each));
     next = page.next;
     finish();
   }
 
-  function show(found, isNew) {
-    const before = rows.get(found.id);
-    if (before?.version === found.version) {
-      before.refresh();
-      return;
-    }
+  /** Put a thread where it belongs, if it is not there already as it is now. */
+  function show(found, isNew = false) {
+    const before = rows.find((each) => each.found.id === found.id);
+    if (before && !isNews(found, before.found)) return;
+    const focused = before?.element.contains(document.activeElement);
+    if (before) drop(before);
     const made = row(found, (label) => { box.value = label; changed(); });
     if (isNew && !before) made.element.classList.add("new");
-    if (before) before.element.replaceWith(made.element);
-    else if (isNew) list.prepend(made.element);
-    else list.append(made.element);
-    rows.set(found.id, made);
+    const older = rows.findIndex((each) => isBehind(each.found, found));
+    list.insertBefore(made.element, rows[older]?.element ?? null);
+    rows.splice(older < 0 ? rows.length : older, 0, made);
+    if (focused) made.element.querySelector("a").focus();
   }
 
-  async function refresh() {
+  function drop(known) {
+    known.element.remove();
+    rows = rows.filter((each) => each !== known);
+  }
+
+  async function look() {
     const words = searched();
     let page;
     try {
@@ -65,25 +70,48 @@ export async function threads({ place, query, signal, go, me, agent }) {
       return;
     }
     if (words !== searched()) return;
-    [...page.threads].reverse().forEach((each) => show(each, true));
-    if (!next) dropMissing(page);
+    const there = new Set(page.threads.map((each) => each.id));
+    const oldest = page.next ? page.threads.at(-1) : null;
+    for (const each of rows) {
+      if (!there.has(each.found.id) && !(oldest && isBehind(each.found, oldest))) drop(each);
+    }
+    page.threads.forEach((each) => show(each, true));
     finish();
   }
 
-  function dropMissing(page) {
-    const there = new Set(page.threads.map((each) => each.id));
-    if (page.next) return;
-    for (const [id, each] of rows) {
-      if (!there.has(id)) { each.element.remove(); rows.delete(id); }
+  let isToldAgain = false;
+
+  /** Whether this is all there was when the telling began. */
+  function isWhole(newest, number) {
+    if (searched() || newest !== Math.max(0, ...rows.map((each) => each.found.updated))) return false;
+    return next !== null || number === rows.length;
+  }
+
+  function hear({ type, id, data }) {
+    if (type === "listening") {
+      if (isToldAgain || !isWhole(Number(id), data.threads)) look(); // what happened while nobody told
+      isToldAgain = true;
+      return;
     }
+    const known = rows.find((each) => each.found.id === data.id);
+    const isBeyond = next && rows.length > 0 && isBehind(data, rows.at(-1).found);
+    if (type === "thread" && bears(data, searched())) {
+      if (!isBeyond) show(data, true);
+    } else if (known) {
+      drop(known);
+    }
+    finish();
   }
 
   function finish() {
-    list.hidden = rows.size === 0;
-    put(status, rows.size === 0 ? "" : `${count(rows.size, "thread")}${next ? ", and more" : ""}${searched() ? ` for “${searched()}”` : ""}`);
-    if (rows.size === 0) put(more, nothing(searched(), () => newChat(go, me, agent)));
-    else put(more, next && button("button", "Show more", loadMore));
-    more.firstElementChild?.classList.contains("empty") ? more.classList.remove("row") : more.classList.add("row");
+    list.hidden = rows.length === 0;
+    const said = rows.length === 0 ? "" : `${count(rows.length, "thread")}${next ? ", and more" : ""}${searched() ? ` for “${searched()}”` : ""}`;
+    if (status.textContent !== said) put(status, said);
+    const kind = rows.length > 0 ? String(next !== null) : `nothing ${searched()}`;
+    if (more.dataset.kind === kind) return; // what has the focus stays
+    more.dataset.kind = kind;
+    more.classList.toggle("row", rows.length > 0);
+    put(more, rows.length === 0 ? nothing(searched(), () => newChat(go, me, agent)) : next !== null && button("button", "Show more", loadMore));
   }
 
   let typing = 0;
@@ -92,7 +120,11 @@ export async function threads({ place, query, signal, go, me, agent }) {
     typing = setTimeout(() => {
       const words = searched();
       go(`/studio/threads${words ? `?q=${encodeURIComponent(words)}` : ""}`, null, { replace: true });
-      load().catch((error) => signal.aborted || put(more, problem(error)));
+      load().catch((error) => {
+        if (signal.aborted) return;
+        delete more.dataset.kind;
+        put(more, problem(error));
+      });
     }, TYPING);
   }
   box.addEventListener("input", changed);
@@ -102,8 +134,8 @@ export async function threads({ place, query, signal, go, me, agent }) {
     go("/studio/threads", null, { replace: true });
     newChat(go, me, agent);
   }
-  const stop = every(LOOK_AGAIN, refresh);
-  signal.addEventListener("abort", () => { stop(); clearTimeout(typing); });
+  live({ hear, look, signal });
+  signal.addEventListener("abort", () => clearTimeout(typing));
 }
 
 function nothing(words, begin) {
@@ -113,21 +145,33 @@ function nothing(words, begin) {
 }
 
 function row(found, filter) {
-  const when = make("span", {}, time(found.updated));
   const labels = found.labels.map((label) => make("button.chip.accent.above", { type: "button", title: `Threads labelled ${label}`, onclick: () => filter(label) }, label));
   const element = make("li", {},
     make("div.row.apart.near", {},
       make("a.title.cut.grow", { href: threadAt(found.id) }, found.title ?? found.id),
-      make("span.small.quiet", {}, when)),
+      make("span.small.quiet", {}, time(found.updated))),
     make("p.cut.quiet", {}, found.last ?? "Nothing was said yet"),
     make("div.row.near.small.quiet", {},
       found.title && make("span.mono.cut", {}, found.id),
-      make("span", {}, found.owner ?? "nobody’s"),
-      make("span", {}, `version ${found.version}`),
-      make("span", {}, count(found.items, "item")),
+      make("span", {}, `${found.owner ?? "nobody’s"} · version ${found.version} · ${count(found.items, "item")}`),
       found.parent && chip(`fork of ${found.parent.thread}`, "", "fork"),
       labels));
-  return { element, version: found.version, refresh: () => put(when, time(found.updated)) };
+  return { element, found };
+}
+
+/** Whether a thread has gone on, or was made anew, since it was seen. */
+function isNews(found, seen) {
+  return found.created !== seen.created || found.version > seen.version;
+}
+
+/** Whether one thread stands behind another: the newest come first. */
+function isBehind(one, other) {
+  return one.created < other.created || (one.created === other.created && one.id < other.id);
+}
+
+/** Whether a thread bears the words that are looked for. */
+function bears(found, words) {
+  return [found.id, found.title ?? "", ...found.labels].some((each) => each.toLowerCase().includes(words.toLowerCase()));
 }
 
 /** Ask how a chat is to begin, and go there. */

@@ -1,0 +1,323 @@
+"""Utterances judged before they are answered, and tools of a call: what is logged, kept, and made once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.errors import InvalidId, ModelFailed, StoreDamaged, StoreUnavailable
+from holdfast.core.values import Record, RecordQuery
+from holdfast.runtime import voice_tools
+from holdfast.runtime.context import Context
+from holdfast.runtime.crises import CRISIS
+from holdfast.runtime.draft import Delta
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.episodes import active_episode
+from holdfast.runtime.hearing import Heard, Hearing, Utterance, heard_before
+from holdfast.runtime.safety import gate
+from holdfast.runtime.schema import State, input
+from holdfast.runtime.tools import Effect, Outcome, Suspend, Tool, ToolContext, Unfinished, tool
+from holdfast.runtime.voice_tools import AT_WORK, VOICE_CALL, Called, call_tool
+from holdfast.threads.database import Database
+
+pytestmark = pytest.mark.promise("R-21")
+
+
+class Noting(State):
+    """A state that a gate and a tool can note something in."""
+
+    message: Annotated[str, input]
+    history: Annotated[hf.Log[hf.Message], hf.append]
+    seen: Annotated[dict[str, int], hf.merge]
+
+
+@pytest.fixture
+async def db() -> AsyncIterator[Database]:
+    """A database in memory: nothing here depends on the store."""
+    async with hf.open("memory://") as made:
+        yield made
+
+
+@gate
+async def judge(state: Noting, ctx: Context) -> Delta:
+    """A gate that finds a level in the number of exclamation marks, and says words from two on."""
+    said = [message.text for message in await state.history.tail(10) if message.role == "user"]
+    level = min(3, sum(text.count("!") for text in said))
+    ctx.turn.record_crisis(level=level)
+    if level > 1:
+        ctx.turn.safe_reply("Please call somebody.")
+    return {"seen": {"level": level, "before": len(said) - 1}}
+
+
+def hearing(
+    db: Database, *stages: object, keeps: tuple[str, ...] = ()
+) -> Callable[..., asyncio.Future[Heard]]:
+    """A way to have utterances judged by some stages."""
+    runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
+    how = Hearing(stages=stages or (judge,), keeps=keeps)  # type: ignore[arg-type]  # stages of this state
+
+    def heard(
+        said: str, *, id: str = "u1", user: str | None = "ada", late: object = False
+    ) -> asyncio.Future[Heard]:
+        given = Utterance(thread="t", id=id, said=said, user=user, late=bool(late))
+        return asyncio.ensure_future(runtime.hear(given, hearing=how))
+
+    return heard
+
+
+async def begun(db: Database) -> None:
+    """A thread in which something was said."""
+    runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
+    await runtime.record_voice_turn("t", said="First!", replied="Mm.", user="ada")
+
+
+async def rows(db: Database) -> list[Record]:
+    """The crisis log."""
+    return list(await db.records.find(RecordQuery(kind=CRISIS)))
+
+
+@pytest.mark.promise("R-22")
+async def test_a_row_says_whose_it_is_and_which_episode_it_is_of(db: Database) -> None:
+    await begun(db)
+    await hearing(db)("Second!")
+    (row,) = await rows(db)
+    episode = await active_episode(db, "t")
+
+    assert episode is not None
+    assert (row.owner, row.body["episode"], row.body["thread"]) == ("ada", episode.id, "t")
+
+
+async def test_what_was_said_before_is_judged_with_it(db: Database) -> None:
+    await begun(db)
+    found = await hearing(db)("Second!")
+
+    assert (found.level, found.say) == (2, "Please call somebody.")
+
+
+async def test_what_a_gate_remembers_is_kept_if_it_is_asked_for_and_only_if_it_changed(db: Database) -> None:
+    await begun(db)
+    heard = hearing(db, keeps=("seen",))
+    await heard("Second!", id="u1")
+    first = await db.thread("t").head()
+    await heard("Second!", id="u2")
+    second = await db.thread("t").head()
+
+    assert first.state["seen"] == {"level": 2, "before": 1}
+    assert second.version == first.version
+
+
+async def test_a_gate_sees_the_thread_as_it_stands(db: Database) -> None:
+    seen: list[dict[str, int]] = []
+
+    @gate
+    async def look(state: Noting, ctx: Context) -> Delta:
+        seen.append(dict(state.seen))
+        return {}
+
+    await begun(db)
+    await hearing(db, keeps=("seen",))("Second!")
+    await hearing(db, look)("Third")
+
+    assert seen == [{"level": 2, "before": 1}]
+
+
+async def test_of_several_findings_the_worst_counts(db: Database) -> None:
+    @gate
+    async def mild(state: Noting, ctx: Context) -> Delta:
+        ctx.turn.record_crisis(level=1)
+        return {}
+
+    found = await hearing(db, mild, judge)("Help!!!")
+
+    assert found.level == 3
+
+
+@pytest.mark.promise("R-22")
+async def test_a_gate_that_fails_after_its_words_withholds_nothing(db: Database) -> None:
+    @gate
+    async def fails(state: Noting, ctx: Context) -> Delta:
+        raise ModelFailed(model="judge", problem="it is gone")
+
+    found = await hearing(db, judge, fails)("Help!!!")
+
+    assert found.say == "Please call somebody."
+    assert [row.body["level"] for row in await rows(db)] == [3]
+
+
+async def test_a_gate_that_fails_without_words_is_told_and_releases_nothing(db: Database) -> None:
+    @gate
+    async def fails(state: Noting, ctx: Context) -> Delta:
+        raise ModelFailed(model="judge", problem="it is gone")
+
+    with pytest.raises(ModelFailed):
+        await hearing(db, fails)("Hello")
+
+
+async def test_one_id_in_two_threads_is_two_utterances(db: Database) -> None:
+    await hearing(db)("Help!!!")
+
+    assert (await heard_before(db, "t", "u1")) is not None
+    assert (await heard_before(db, "other", "u1")) is None
+
+
+@pytest.mark.promise("R-22")
+async def test_a_store_that_fails_at_any_point_withholds_no_words(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*given: object, **named: object) -> None:
+        raise StoreUnavailable(problem="it is down")
+
+    await begun(db)
+    said = []
+    for where, name in ((hf.Thread, "head"), (hf.Thread, "append"), (Database, "commit")):
+        with monkeypatch.context() as broken:
+            broken.setattr(where, name, fails)
+            said.append((await hearing(db, keeps=("seen",))("Help!!!", id=name)).say)
+    monkeypatch.setattr(type(db.records), "get", fails)
+
+    assert said == ["Please call somebody."] * 3
+    assert await heard_before(db, "t", "u1") is None
+
+
+async def test_no_thread_is_no_conversation(db: Database) -> None:
+    async with Runtime(db) as runtime:
+        with pytest.raises(InvalidId):
+            await runtime.hear(Utterance(thread="", id="u", said="Hi"))
+
+
+# Tools.
+
+
+async def called(db: Database, tools: list[Tool], name: str, *, id: str = "c1", thread: str = "t") -> object:
+    runtime: Runtime[Noting, None] = Runtime(db, schema=Noting, stages=[])
+    asked = Called(thread=thread, id=id, name=name, user="ada")
+    return await call_tool(db, tools, runtime.schema, asked)
+
+
+async def test_a_tool_knows_for_whom_and_where_it_is_called_and_its_row_says_so(db: Database) -> None:
+    @tool(effect=Effect.NONE)
+    async def who(call: ToolContext) -> list[str | None]:
+        """Who."""
+        return [call.user, call.thread, call.call]
+
+    given = await called(db, [who], "who")
+    (row,) = await db.records.find(RecordQuery(kind=VOICE_CALL, tags=("thread:t",)))
+
+    assert given == ["ada", "t", "c1"]
+    assert (row.owner, row.body["status"]) == ("ada", "done")
+
+
+async def test_one_id_in_two_threads_is_two_calls(db: Database) -> None:
+    made: list[str] = []
+
+    @tool
+    async def pay(call: ToolContext) -> int:
+        """Pay."""
+        made.append(call.thread)
+        return len(made)
+
+    given = [await called(db, [pay], "pay", thread=thread) for thread in ("a", "b", "a")]
+
+    assert (given, made) == ([1, 2, 1], ["a", "b"])
+
+
+async def test_of_two_at_once_one_is_made(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    async def nothing(*given: object) -> None:
+        """What both of them see before either has begun."""
+
+    @tool(effect=Effect.NONE)
+    async def pay() -> str:
+        """Pay."""
+        made.append(1)
+        return "paid"
+
+    monkeypatch.setattr(voice_tools, "_before", nothing)
+    given = [await called(db, [pay], "pay") for _ in range(2)]
+
+    assert given == ["paid", {"error": AT_WORK}]
+    assert made == [1]
+
+
+@pytest.mark.promise("B-04")
+@pytest.mark.parametrize(("is_done", "times"), [(True, 0), (False, 1)])
+async def test_a_call_in_doubt_is_looked_for_before_it_is_made_again(
+    db: Database, is_done: object, times: int
+) -> None:
+    made, looked = [], []
+
+    async def check(call: ToolContext) -> object:
+        looked.append(call.key)
+        return "found" if is_done else Unfinished()
+
+    @tool(effect=Effect.CHECKABLE, check=check)
+    async def pay() -> str:
+        """Pay."""
+        made.append(1)
+        if len(looked) == 0:
+            raise asyncio.CancelledError  # as a process that ends in the middle of it
+        return "paid"
+
+    with pytest.raises(asyncio.CancelledError):
+        await called(db, [pay], "pay")
+    given = [await called(db, [pay], "pay") for _ in range(2)]
+
+    assert given == ["found" if is_done else "paid"] * 2
+    assert (len(looked), len(made)) == (1, 1 + times)
+
+
+async def test_what_a_tool_changes_of_the_state_is_kept_and_seen_by_the_next(db: Database) -> None:
+    @tool(effect=Effect.NONE)
+    async def cheer(call: ToolContext) -> Outcome:
+        """Cheer."""
+        return Outcome(output=dict(getattr(call.state, "seen", {})), delta={"seen": {"cheers": 1}})
+
+    await begun(db)
+    given = [await called(db, [cheer], "cheer", id=id) for id in ("c1", "c2")]
+
+    assert given == [{}, {"cheers": 1}]
+    assert (await db.thread("t").head()).state["seen"] == {"cheers": 1}
+
+
+async def test_a_tool_that_asks_a_person_or_takes_too_long_is_told(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @tool(effect=Effect.NONE)
+    async def ask() -> str:
+        """Ask."""
+        raise Suspend("Which one?")
+
+    @tool(effect=Effect.NONE)
+    async def wait() -> str:
+        """Wait."""
+        await asyncio.Event().wait()
+        return ""
+
+    monkeypatch.setattr(voice_tools, "SECONDS", 0.01)
+    asked, waited = await called(db, [ask], "ask"), await called(db, [wait], "wait", id="c2")
+
+    assert asked == {"error": "A person has to answer first: Which one?"}
+    assert waited == {"error": "It took longer than 0 s."}
+
+
+async def test_a_row_that_is_damaged_is_told_and_nothing_is_made_again(db: Database) -> None:
+    made = []
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        made.append(1)
+        return "paid"
+
+    await called(db, [pay], "pay")
+    (row,) = await db.records.find(RecordQuery(kind=VOICE_CALL))
+    await db.records.put(Record(kind=VOICE_CALL, id=row.id, body={"no": "call"}, owner=row.owner))
+
+    with pytest.raises(StoreDamaged):
+        await called(db, [pay], "pay")
+    assert made == [1]

@@ -1,0 +1,180 @@
+"""Calls with the companion, closer: whose rows and memories they are, what a claim counts, what lasts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+import holdfast as hf
+from holdfast.client import AsyncClient
+from holdfast.client.bodies import Assessed, NewToolCall, NewUtterance, NewVoiceTurn
+from holdfast.companion.crisis.judging import Judgement
+from holdfast.companion.exercises.catalogue import catalogue
+from holdfast.companion.voice import keep_level
+from holdfast.core.errors import ThreadNotFound
+from holdfast.core.values import Record, RecordQuery
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.server.app import create_app
+from holdfast.server.settings import ServerSettings
+from holdfast.testing import ScriptedModel
+from tests.server.conftest import Users, over_http
+
+pytestmark = pytest.mark.promise("R-21")
+DANGER = "I want to kill myself tonight"
+
+
+@pytest.fixture
+async def db() -> AsyncIterator[hf.Database]:
+    """A database in memory: nothing here depends on the store."""
+    async with hf.open("memory://") as made:
+        yield made
+
+
+@pytest.fixture
+async def users(db: hf.Database) -> AsyncIterator[Users]:
+    """The users of a server with the companion."""
+    async with over_http(create_app(ServerSettings(sweep_seconds=3600), db=db), db) as found:
+        yield found
+
+
+@pytest.fixture
+async def alice(users: Users) -> AsyncClient:
+    """One of them."""
+    return users("alice")
+
+
+async def logged(users: Users, owner: str = "alice") -> list[tuple[str, int, bool]]:
+    """The crisis log of somebody, as an operator reads it."""
+    rows = (await users("ada").operator.crises(owner=owner)).rows
+    return [(row.thread, row.level, row.late) for row in rows]
+
+
+def memory(db: hf.Database, user: str = "alice") -> Memory:
+    """What is known of somebody."""
+    return Memory(db.scope(tenant=db.tenant, user=user), user)
+
+
+@pytest.mark.promise("R-22")
+async def test_a_row_is_of_whoever_spoke_and_of_nobody_else(users: Users, alice: AsyncClient) -> None:
+    await alice.hear("call", NewUtterance(id="u1", said=DANGER))
+
+    assert await logged(users) == [("call", 3, False)]
+    assert await logged(users, "bob") == []
+
+
+async def test_an_incognito_call_stays_incognito_when_it_is_judged_and_recorded(
+    users: Users, alice: AsyncClient, db: hf.Database
+) -> None:
+    said = NewVoiceTurn(said="My sister is called Ann.", replied="Mm.", mode="incognito")
+    await alice.hear("call", NewUtterance(id="u1", said=said.said, mode="incognito"))
+    await alice.record_voice_turn("call", said, key="u1")
+    tool = NewToolCall(id="c1", name="remember", arguments={"what": "I like tea"}, mode="incognito")
+    given = await alice.call_tool("call", tool)
+    await alice.end_session("call")
+
+    assert "There is no tool 'remember'" in given.output["error"]
+    assert (await memory(db).page()).facts == ()
+    assert (await alice.threads()).threads == []
+
+
+@pytest.mark.parametrize(("claim", "level"), [(0, 3), (1, 3), (None, 3)])
+async def test_what_a_client_says_of_a_turn_lowers_nothing(
+    users: Users, alice: AsyncClient, claim: int | None, level: int
+) -> None:
+    crisis = None if claim is None else Assessed(level=claim, path="client")
+    await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…", crisis=crisis), key="u1")
+
+    assert [row[1] for row in await logged(users)] == [level]
+
+
+async def test_what_a_client_says_of_a_turn_counts_if_it_is_more(users: Users, alice: AsyncClient) -> None:
+    said = NewVoiceTurn(said="The weather is nice", replied="…", crisis=Assessed(level=2, path="client"))
+    await alice.record_voice_turn("call", said, key="u1")
+
+    assert [row[1] for row in await logged(users)] == [2]
+
+
+async def test_a_turn_that_is_said_to_be_heard_asks_no_model_again(db: hf.Database) -> None:
+    model = ScriptedModel(*[lambda request: Judgement(level=0, confidence=0.9)] * 4)
+    async with over_http(create_app(db=db, model=model), db) as users:
+        words = "The river looks calm tonight"
+        await users("alice").record_voice_turn("a", NewVoiceTurn(said=words, heard=True), key="u1")
+        heard = len(model.requests)
+        await users("alice").record_voice_turn("b", NewVoiceTurn(said=words, heard=False), key="u1")
+
+    assert (heard, len(model.requests)) == (0, 1)
+
+
+async def test_what_was_unclear_in_a_call_is_asked_about_in_the_next_text_turn(
+    alice: AsyncClient, db: hf.Database
+) -> None:
+    said = NewVoiceTurn(said="Well.", replied="…", crisis=Assessed(level=1, path="client"))
+    await alice.record_voice_turn("call", said, key="u1")
+    progress = (await db.thread("call").head()).state["session_progress"]
+
+    assert (progress["risk_level"], progress["risk_asked"]) == (1, True)
+
+
+async def test_a_level_that_an_episode_has_is_not_written_over(alice: AsyncClient, db: hf.Database) -> None:
+    await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…"), key="u1")
+    before = (await db.thread("call").head()).state["session_progress"]
+    await keep_level(db, "call", 1)
+
+    assert (await db.thread("call").head()).state["session_progress"] == before
+
+
+async def test_what_is_to_be_remembered_need_not_be_a_plain_fact(alice: AsyncClient, db: hf.Database) -> None:
+    asked = NewToolCall(id="c1", name="remember", arguments={"what": "the blue door squeaks at night"})
+    await alice.call_tool("call", asked)
+
+    assert [fact.object for fact in (await memory(db).page()).facts] == ["the blue door squeaks at night"]
+
+
+async def test_what_one_remembers_in_a_call_nobody_else_recalls(users: Users, db: hf.Database) -> None:
+    asked = NewToolCall(id="c1", name="remember", arguments={"what": "I like tea"})
+    await users("alice").call_tool("call", asked)
+    recall = NewToolCall(id="c2", name="recall", arguments={"about": "tea"})
+    own, others = [await users(name).call_tool(f"{name}s", recall) for name in ("alice", "bob")]
+
+    assert "tea" in str(own.output)
+    assert others.output == {"remembered": []}
+    assert (await memory(db, "bob").page()).facts == ()
+
+
+@pytest.mark.promise("B-04")
+async def test_a_call_whose_answer_was_lost_remembers_once(
+    alice: AsyncClient, db: hf.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = NewToolCall(id="c1", name="remember", arguments={"what": "I like tea"})
+    await alice.call_tool("call", asked)
+    (row,) = await db.records.find(RecordQuery(kind="voice call"))
+    doubtful = Record(
+        kind=row.kind,
+        id=row.id,
+        owner=row.owner,
+        tags=row.tags,
+        body={"tool": "remember", "status": "intended"},
+    )
+    await db.records.put(doubtful)  # as if the process had ended before it could say that it was done
+    await alice.call_tool("call", asked)
+
+    assert [(fact.object, fact.times) for fact in (await memory(db).page()).facts] == [("tea", 1)]
+
+
+async def test_an_exercise_has_all_of_its_steps_in_their_order(alice: AsyncClient) -> None:
+    asked = NewToolCall(id="c1", name="exercise", arguments={"name": "Kastenatmung"})
+    given = await alice.call_tool("call", asked)
+
+    assert given.output["steps"] == [step.say for step in catalogue()["box_breathing"].steps]
+
+
+async def test_signs_of_life_and_losses_of_a_thread_that_is_not_there_are_refused(users: Users) -> None:
+    await users("alice").record_voice_turn("call", NewVoiceTurn(said="Hi", replied="Hello."))
+    for client, thread in ((users("alice"), "nothing"), (users("bob"), "call")):
+        with pytest.raises(ThreadNotFound):
+            await client.voice_alive(thread)
+        with pytest.raises(ThreadNotFound):
+            await client.voice_lost(thread)
+
+    assert (await users("alice").session_status("call")).status == "active"

@@ -1,0 +1,198 @@
+"""From the settings of a server to the request that a realtime provider gets, and what bad ones say."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+import holdfast as hf
+from holdfast.companion.replies.composing import source
+from holdfast.companion.voice import SPOKEN
+from holdfast.core.errors import InvalidArgument, ModelFailed
+from holdfast.runtime.memory import Candidate
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.server.app import create_app
+from holdfast.server.realtime import CallPlan, OpenAIRealtime
+from holdfast.server.settings import from_variables
+from tests.server.conftest import Users, over_http
+from tests.support.realtime_server import RealtimeServer, realtime_server
+
+pytestmark = pytest.mark.promise("R-21")
+KEY = "sk-very-secret"
+MODEL, URL, VOICE = (f"HOLDFAST_SERVER_{name}" for name in ("VOICE_MODEL", "VOICE_URL", "VOICE"))
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[RealtimeServer]:
+    """A stand-in for the provider of realtime models."""
+    async with realtime_server() as made:
+        yield made
+
+
+@pytest.fixture
+async def db() -> AsyncIterator[hf.Database]:
+    """A database in memory: nothing here depends on the store."""
+    async with hf.open("memory://") as made:
+        yield made
+
+
+@asynccontextmanager
+async def serving(db: hf.Database, variables: dict[str, str]) -> AsyncIterator[Users]:
+    """The users of a server that is set up by variables alone."""
+    async with over_http(create_app(from_variables(variables), db=db), db) as users:
+        yield users
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The key of the provider, in the environment."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return KEY
+
+
+async def test_model_voice_and_address_reach_the_provider_with_the_key(
+    db: hf.Database, provider: RealtimeServer, key: str
+) -> None:
+    variables = {MODEL: "gpt-realtime-mini", URL: f"{provider.url}/", VOICE: "cedar"}
+    async with serving(db, variables) as users:
+        agent = await users("alice").agent()
+        begun = await users("alice").begin_call("call")
+    [(path, headers, asked)] = provider.asked
+
+    assert agent.voice
+    assert (path, headers["authorization"]) == ("/v1/realtime/client_secrets", f"bearer {key}")
+    assert asked["session"]["model"] == begun.model == "gpt-realtime-mini"
+    assert asked["session"]["audio"]["output"] == {"voice": "cedar"}
+    assert begun.url == f"{provider.url}/realtime/calls"
+
+
+async def test_the_voice_is_the_usual_one_if_none_is_named(
+    db: hf.Database, provider: RealtimeServer, key: str
+) -> None:
+    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+        await users("alice").begin_call("call")
+    [(_, _, asked)] = provider.asked
+
+    assert asked["session"]["audio"]["output"] == {"voice": "marin"}
+
+
+@pytest.mark.parametrize("held", [None, "", "  "])
+async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
+    db: hf.Database, provider: RealtimeServer, monkeypatch: pytest.MonkeyPatch, held: str | None
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    if held is not None:
+        monkeypatch.setenv("OPENAI_API_KEY", held)
+    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+        agent = await users("alice").agent()
+        with pytest.raises(InvalidArgument, match="OPENAI_API_KEY"):
+            await users("alice").begin_call("call")
+
+    assert not agent.voice
+    assert provider.asked == []
+
+
+@pytest.mark.parametrize("named", [{}, {MODEL: ""}, {MODEL: " "}])
+async def test_a_key_without_a_model_makes_no_calls_and_says_what_is_missing(
+    db: hf.Database, provider: RealtimeServer, key: str, named: dict[str, str]
+) -> None:
+    async with serving(db, {URL: provider.url, **named}) as users:
+        agent = await users("alice").agent()
+        with pytest.raises(InvalidArgument, match="HOLDFAST_SERVER_VOICE_MODEL"):
+            await users("alice").begin_call("call")
+
+    assert not agent.voice
+    assert provider.asked == []
+
+
+@pytest.mark.parametrize(
+    "address", ["", "api.openai.com/v1", "ftp://example.org", "http://", "file:///etc/passwd"]
+)
+async def test_an_address_that_is_none_is_refused_at_the_start_by_its_name(
+    db: hf.Database, key: str, address: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        async with serving(db, {MODEL: "gpt-realtime", URL: address}):
+            pass
+
+    assert URL in caught.value.problem
+    assert KEY not in str(caught.value)
+
+
+async def test_the_key_is_in_no_answer_no_log_and_no_picture_of_the_provider(
+    db: hf.Database, provider: RealtimeServer, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.faults = [200, 401, 500]
+    answers = []
+    with caplog.at_level(logging.DEBUG):
+        async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+            for _ in range(3):
+                answer = await users.http.post(
+                    "/api/v1/sessions/call/voice/session", json={}, headers=users.headers()
+                )
+                answers.append(answer.text + str(answer.headers))
+
+    assert [key in answer for answer in answers] == [False, False, False]
+    assert key not in caplog.text
+    assert key not in repr(OpenAIRealtime("gpt-realtime", key))
+    assert all(key not in path for path, _, _ in provider.asked)
+
+
+@pytest.mark.parametrize(("fault", "again"), [(401, False), (429, True), (500, True), ("cut", True)])
+async def test_a_provider_says_whether_it_is_worth_asking_again(
+    provider: RealtimeServer, fault: int | str, again: object
+) -> None:
+    provider.faults = [fault]
+    with pytest.raises(ModelFailed) as caught:
+        await OpenAIRealtime("gpt-realtime", KEY, url=provider.url).begin(CallPlan(instructions="Hi"))
+
+    assert caught.value.retry is bool(again)
+
+
+async def test_the_model_is_told_who_it_is_how_to_speak_and_what_it_must_not(
+    db: hf.Database, provider: RealtimeServer, key: str
+) -> None:
+    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+        await users("alice").begin_call("call")
+    [(_, _, asked)] = provider.asked
+    told = asked["session"]["instructions"]
+
+    assert [part in told for part in (source("identity"), source("rules"), SPOKEN)] == [True] * 3
+    assert asked["session"]["audio"]["input"]["turn_detection"]["interrupt_response"] is True
+
+
+async def test_tools_are_sent_with_what_they_are_for_and_what_they_take(
+    db: hf.Database, provider: RealtimeServer, key: str
+) -> None:
+    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+        await users("alice").begin_call("call")
+    [(_, _, asked)] = provider.asked
+    tools = {each["name"]: each for each in asked["session"]["tools"]}
+
+    assert tools["recall"]["description"].startswith("What is remembered")
+    assert tools["recall"]["parameters"]["required"] == ["about"]
+
+
+async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_nothing_unasked(
+    db: hf.Database, provider: RealtimeServer, key: str
+) -> None:
+    memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
+    short = Candidate(kind="rule", subject="manner", object="Keep answers short.", plain=True)
+    walks = Candidate(predicate="LIKES", object="long walks", quote="I like long walks", plain=True)
+    await memory.learn([short, walks])
+    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+        await users("alice").begin_call("call")
+        await memory.set_recall(on=False)
+        await users("alice").begin_call("call")
+        await users("bob").begin_call("bobs")
+    before, after, another = [asked["session"]["instructions"] for _, _, asked in provider.asked]
+
+    assert "Keep answers short." in before
+    assert "Keep answers short." in after
+    assert "long walks" in before
+    assert before != after
+    assert "long walks" not in another
+    assert "Keep answers short." not in another

@@ -1,0 +1,65 @@
+"""A manifest on a volume and its stamp: read as far as it must be to see where it stands."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core.encoding import encode
+from holdfast.core.errors import InvalidArgument
+from holdfast.core.manifest import CHECKPOINT, Contents, Entry, Manifest
+from holdfast.core.manifest_stamps import read_stamped, stamped
+
+MANIFEST = Manifest(
+    session="s",
+    state=Contents(
+        history=[Entry(role="user", body={"content": "Æ"}), Entry(base64=b"\x00\xff", codec="raw")],
+        core_memory={"human": ""},
+        fields={"mood": "calm"},
+    ),
+    about={"title": "A walk"},
+)
+
+
+def changed(*, whole: bool, **parts: Any) -> bytes:
+    """The file with some parts changed by hand, and with a stamp that fits if it is to be whole."""
+    document = msgspec.json.decode(stamped(MANIFEST, 7, b"\x01" * 32))
+    stamp = document.pop(CHECKPOINT)
+    document |= parts
+    if whole:
+        stamp["sha256"] = sha256(encode(document)).hexdigest()
+    return msgspec.json.encode({**document, CHECKPOINT: stamp})
+
+
+def test_the_stamp_is_of_the_manifest_alone() -> None:
+    document = msgspec.json.decode(stamped(MANIFEST, 7, b"\x01" * 32))
+    stamp = document.pop(CHECKPOINT)
+
+    assert document == msgspec.to_builtins(MANIFEST)
+    assert stamp == {"version": 7, "hash": "01" * 32, "sha256": sha256(encode(document)).hexdigest()}
+
+
+def test_what_was_written_is_read_back() -> None:
+    found = read_stamped(stamped(MANIFEST, 7, b"\x01" * 32), "s")
+
+    assert (found.manifest, found.whole) == (MANIFEST, True)
+
+
+@pytest.mark.promise("F-02")
+@pytest.mark.parametrize("whole", [True, False])
+def test_one_of_a_newer_release_is_refused_however_whole_it_is(*, whole: bool) -> None:
+    with pytest.raises(InvalidArgument, match="Upgrade first"):
+        read_stamped(changed(whole=whole, version=99), "s")
+
+
+def test_one_of_another_session_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="session 's'"):
+        read_stamped(stamped(MANIFEST, 7, b"\x01" * 32), "other")
+
+
+def test_what_was_changed_by_hand_into_no_manifest_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="cannot be used"):
+        read_stamped(changed(whole=False, state={"history": "none"}), "s")

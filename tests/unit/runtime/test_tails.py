@@ -1,0 +1,121 @@
+"""The stages of a turn read its logs once between two commits, and cannot change what the next one reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from holdfast.core.values import Item, LogSize
+from holdfast.runtime.declaring import schema_of
+from holdfast.runtime.draft import Draft
+from holdfast.runtime.schema import Conversation
+from holdfast.runtime.tails import Tails
+
+
+class Said:
+    """A log of so many items that counts how often it is read."""
+
+    def __init__(self, count: int) -> None:
+        self.items = [
+            Item(role="user", body={"content": str(n), "meta": {"n": n}}, place=n + 1) for n in range(count)
+        ]
+        self.asked: list[tuple[str, int | None, bool]] = []
+
+    async def __call__(self, log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
+        self.asked.append((log, count, whole))
+        return self.items if count is None else self.items[max(len(self.items) - count, 0) :]
+
+
+def drafted(said: Said) -> Draft:
+    size = {"history": LogSize(len(said.items), len(said.items))}
+    return Draft(schema_of(Conversation), {}, size, {"message": "Hi"}, said)
+
+
+@pytest.mark.parametrize("count", [5, 4, 1, 0])
+async def test_what_was_read_is_not_read_again(count: int) -> None:
+    said = Said(9)
+    tails = Tails(said)
+    await tails.newest("history", 5)
+    found = await tails.newest("history", count)
+
+    assert [item.place for item in found] == [5, 6, 7, 8, 9][5 - count :]
+    assert len(said.asked) == 1
+
+
+@pytest.mark.parametrize("count", [6, None])
+async def test_more_than_was_read_is_read(count: int | None) -> None:
+    said = Said(9)
+    tails = Tails(said)
+    await tails.newest("history", 5)
+    found = await tails.newest("history", count)
+
+    assert len(found) == (count or 9)
+    assert [asked for _, asked, _ in said.asked] == [5, count]
+
+
+@pytest.mark.parametrize("asked", [5, None])
+@pytest.mark.parametrize("count", [9, None])
+async def test_a_log_that_was_read_to_its_beginning_is_not_read_again(
+    asked: int | None, count: int | None
+) -> None:
+    said = Said(3)
+    tails = Tails(said)
+    await tails.newest("history", asked)
+
+    assert len(await tails.newest("history", count)) == 3
+    assert len(said.asked) == 1
+
+
+async def test_a_log_and_the_whole_of_it_are_two() -> None:
+    said = Said(3)
+    tails = Tails(said)
+    for log, whole in (("history", False), ("history", True), ("notes", False)):
+        await tails.newest(log, 2, whole=whole)
+
+    assert said.asked == [("history", 2, False), ("history", 2, True), ("notes", 2, False)]
+
+
+async def test_a_stage_that_changes_what_it_read_changes_nothing() -> None:
+    draft = drafted(Said(3))
+    for message in await draft.log("history").tail(3):
+        message.meta["n"] = "changed"
+
+    assert [message.meta for message in await draft.log("history").tail(3)] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+async def test_after_a_commit_a_log_is_read_again() -> None:
+    said = Said(3)
+    draft = drafted(said)
+    await draft.log("history").tail(2)
+    draft.add([Item(role="assistant", body={"content": "kept"})])
+    kept = draft.take_delta()
+    said.items += kept.items
+    draft.committed(kept)
+
+    assert [message.text for message in await draft.log("history").tail(2)] == ["2", "kept"]
+
+
+async def test_what_was_being_read_during_a_commit_is_read_again() -> None:
+    said = Said(3)
+
+    async def read(log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
+        found = await said(log, count, whole=whole)
+        tails.forget()
+        return found
+
+    tails = Tails(read)
+    await tails.newest("history", 2)
+    await tails.newest("history", 2)
+
+    assert len(said.asked) == 2
+
+
+async def test_on_another_state_a_log_is_read_again() -> None:
+    said = Said(3)
+    draft = drafted(said)
+    await draft.log("history").tail(2)
+    said.items.append(Item(role="user", body={"content": "theirs"}))
+    draft.rebased({}, {"history": LogSize(4, 4)})
+
+    assert [message.text for message in await draft.log("history").tail(2)] == ["2", "theirs"]

@@ -1,0 +1,87 @@
+"""A search within a thread asks the store no more than it must, and finds what it would otherwise."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.rows import Ask, AskCounts, AskThread, answered
+from holdfast.core.values import Changeset, Cut, Exact, Found
+from holdfast.stores.memory import MemoryStore
+from holdfast.threads import search
+from holdfast.threads.search import CANDIDATES, Query
+
+SAID = "walk walks walked sister sisters garden gardens house tree river work works working day night"
+WORDS = SAID.split()
+
+
+async def filled(count: int) -> hf.Database:
+    """A database with a thread of so many texts."""
+    chance = random.Random(count)
+    db = hf.Database(MemoryStore())
+    thread = await db.create("thread")
+    await thread.append(items=[hf.user(" ".join(chance.choices(WORDS, k=4))) for _ in range(count)])
+    return db
+
+
+def asked_in(asking: Any) -> list[type]:
+    """The kinds of questions that a reading asks of a store without any thread."""
+    kinds: list[type] = []
+
+    def answer(question: Ask[Any]) -> Any:
+        kinds.append(type(question))
+        return None if isinstance(question, AskThread) else []
+
+    answered(asking, answer)
+    return kinds
+
+
+async def hits(db: hf.Database, query: str) -> list[Found]:
+    return await db.search(query, any=True, thread="thread", limit=CANDIDATES)
+
+
+@pytest.mark.promise("T-14", "B-12")
+@pytest.mark.parametrize("count", [1, 20, CANDIDATES - 1])
+@pytest.mark.parametrize("query", ["walking", "sister house", "day night working garden tree", "nothing"])
+async def test_of_few_texts_one_question_finds_the_same_as_several(
+    monkeypatch: pytest.MonkeyPatch, count: int, query: str
+) -> None:
+    db = await filled(count)
+    found = await hits(db, query)
+    monkeypatch.setattr(search, "_of_few", lambda wanted: iter(()))
+
+    assert found == await hits(db, query)
+
+
+@pytest.mark.promise("T-14")
+async def test_what_was_ended_does_not_hide_an_older_text_with_a_rarer_word() -> None:
+    db = hf.Database(MemoryStore())
+    thread = await db.create("thread")
+    await thread.append(items=[hf.user("the river")])
+    ended = await thread.append(items=[hf.user("walk in the garden") for _ in range(CANDIDATES)])
+    places = [item.place for item in await thread.items(last=CANDIDATES)]
+    cut = Cut(log="history", first=places[0], last=places[-1], count=len(places), open={})
+    await thread.append(Changeset(cuts=(cut,)), expect=Exact(ended.version))
+
+    assert [hit.text for hit in await hits(db, "river walk garden")] == ["the river"]
+
+
+async def test_of_few_texts_words_are_not_counted_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = await filled(20)
+
+    def refuse(*words: object, **within: object) -> AskCounts:
+        raise AssertionError("it was counted")
+
+    monkeypatch.setattr(search, "AskCounts", refuse)
+
+    assert await hits(db, "sister")
+
+
+@pytest.mark.parametrize("any", [True, False])
+def test_of_a_thread_without_texts_the_index_is_not_asked(*, any: bool) -> None:
+    asking = search._found(Query(words=("fox",), thread="thread"), 5, any=any)
+
+    assert asked_in(asking) == [AskThread]
