@@ -2,4 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+
 pytest_plugins = ["tests.support.left_behind", "tests.support.promises", "tests.support.shared_postgres"]
+
+
+def pytest_configure() -> None:
+    """Let children be interrupted, also where these tests run in the background of a shell and cannot be."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
