@@ -18,6 +18,7 @@ from holdfast.server.identity.values import Authenticate
 from holdfast.server.runtimes import MakeRuntime
 from holdfast.server.settings import ServerSettings
 from tests.support.echo import chatting
+from tests.support.realtime_server import RealtimeServer, realtime_server
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "tenant"]
@@ -105,3 +106,10 @@ async def users(db: hf.Database) -> AsyncIterator[Users]:
 async def alice(users: Users) -> AsyncClient:
     """One of them."""
     return users("alice")
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[RealtimeServer]:
+    """A stand-in for the provider of realtime models."""
+    async with realtime_server() as made:
+        yield made

@@ -15,17 +15,10 @@ from holdfast.server.app import create_app
 from holdfast.server.realtime import OpenAIRealtime
 from holdfast.server.settings import ServerSettings
 from tests.server.conftest import Users, over_http
-from tests.support.realtime_server import RealtimeServer, realtime_server
+from tests.support.realtime_server import RealtimeServer
 
 pytestmark = pytest.mark.promise("R-21")
 KEY = "sk-secret"
-
-
-@pytest.fixture
-async def provider() -> AsyncIterator[RealtimeServer]:
-    """A stand-in for the provider of realtime models."""
-    async with realtime_server() as made:
-        yield made
 
 
 @pytest.fixture

@@ -18,18 +18,11 @@ from holdfast.server.app import create_app
 from holdfast.server.realtime import CallPlan, OpenAIRealtime
 from holdfast.server.settings import from_variables
 from tests.server.conftest import Users, over_http
-from tests.support.realtime_server import RealtimeServer, realtime_server
+from tests.support.realtime_server import RealtimeServer
 
 pytestmark = pytest.mark.promise("R-21")
 KEY = "sk-very-secret"
 MODEL, URL, VOICE = (f"HOLDFAST_SERVER_{name}" for name in ("VOICE_MODEL", "VOICE_URL", "VOICE"))
-
-
-@pytest.fixture
-async def provider() -> AsyncIterator[RealtimeServer]:
-    """A stand-in for the provider of realtime models."""
-    async with realtime_server() as made:
-        yield made
 
 
 @pytest.fixture
