@@ -148,17 +148,13 @@ async def test_going_back_to_nothing_leaves_an_empty_thread_that_goes_on(db: Dat
 @pytest.mark.promise("B-01")
 async def test_a_frozen_run_cannot_write_behind_a_rewind(db: Database) -> None:
     asked, go = asyncio.Event(), asyncio.Event()
-    now = [0]
     stages = [waiting_stage(asked, go), respond()]
-    options: dict[str, Any] = {"new_id": runs(), "clock": lambda: now[0]}
-    async with (
-        Runtime(db, model=ScriptedModel("Late."), stages=stages, **options) as frozen,
-        Runtime(db, clock=lambda: now[0]) as other,
-    ):
+    options: dict[str, Any] = {"new_id": runs(), "clock": lambda: 0}
+    later = Runtime(db, clock=lambda: 1_000_000)  # it is not opened, so that no sweep closes the run first
+    async with Runtime(db, model=ScriptedModel("Late."), stages=stages, **options) as frozen:
         turn = asyncio.create_task(frozen.run_turn("a", "Hi"))
         await asked.wait()
-        now[0] += 1_000_000
-        await other.rewind("a", "run1")
+        await later.rewind("a", "run1")
         go.set()
 
         with pytest.raises(LeaseLost):
