@@ -158,7 +158,7 @@ async def test_what_a_killed_process_leaves_is_tended_by_another(postgres_databa
 
 
 @pytest.mark.postgres
-async def test_a_worker_that_dies_is_replaced_and_the_others_go_on(
+async def test_a_worker_that_dies_is_replaced_at_once_and_none_outlives_its_parent(
     postgres_database: PostgresDatabase,
 ) -> None:
     port = free_port()
@@ -166,6 +166,8 @@ async def test_a_worker_that_dies_is_replaced_and_the_others_go_on(
     with command("--db", postgres_database.url, "--port", str(port), "--workers", "2") as child:
         await up(address)
         workers = await _workers(child.pid, 2)
+        os.kill(workers[0], signal.SIGSTOP)
+        await asyncio.sleep(1.0)  # whoever asks it how it is, has asked by now, and gets no answer
         os.kill(workers[0], signal.SIGKILL)
         for number in range(5):
             async with AsyncClient(address, headers=HEADERS) as client:
@@ -173,20 +175,27 @@ async def test_a_worker_that_dies_is_replaced_and_the_others_go_on(
         replaced = await _workers(child.pid, 2, without=workers[0])
         async with AsyncClient(address, headers=HEADERS) as client:
             turns = (await client.turns("t")).turns
+        child.kill()
+        await until(lambda: _none_left(replaced))
 
     assert workers[1] in replaced
     assert [turn.user_message for turn in turns] == [f"{number}" for number in range(5)]
 
 
+async def _none_left(pids: list[int]) -> bool:
+    """Whether none of some processes serves any more, which a parent that was killed cannot tell them."""
+    return not any(_command_line(str(pid)) for pid in pids)
+
+
 async def _workers(parent: int, count: int, without: int = 0) -> list[int]:
-    """The processes that serve, once there are so many."""
+    """The processes that serve, once there are so many; before whoever is silent is given up."""
     found: list[int] = []
 
     async def enough() -> bool:
         found[:] = [pid for pid in _children(parent) if pid != without]
         return len(found) == count
 
-    await until(enough)
+    await until(enough, PATIENCE / 2)
     return found
 
 

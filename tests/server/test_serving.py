@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
+import uvicorn
 
 from holdfast.client import AsyncClient, Client
 from holdfast.client.values import Told
 from holdfast.core.errors import InvalidArgument
-from holdfast.server.serving import check_workers, listening
+from holdfast.server.serving import AGAIN_SECONDS, Workers, check_workers, config_of, listening, try_out
 from holdfast.server.settings import ServerSettings, from_variables
 from tests.server.test_streams import up
 
@@ -145,6 +147,30 @@ def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
 
 
 @pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (ServerSettings(prices="{folder}/none.json"), "none.json"),
+        (ServerSettings(volume="{folder}/none"), "HOLDFAST_SERVER_VOLUME"),
+        (ServerSettings(voice_model="any", voice_url="nowhere"), "HOLDFAST_SERVER_VOICE_URL"),
+    ],
+    ids=["no prices", "no volume", "no voice"],
+)
+async def test_a_setting_that_names_nothing_is_told_before_anything_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: ServerSettings, words: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a key")
+    named = {
+        name: value.format(folder=tmp_path)
+        for name in ("prices", "volume")
+        if (value := getattr(settings, name)) is not None
+    }
+    with pytest.raises(InvalidArgument) as caught:
+        await try_out(msgspec.structs.replace(settings, **named))
+
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("name", "value"), [("STREAMS", "many"), ("STREAMS", "-1"), ("PING_SECONDS", "0"), ("TURNS", "0")]
 )
 def test_a_setting_that_cannot_be_used_is_named(name: str, value: str) -> None:
@@ -201,6 +227,50 @@ def _turns(address: str, thread: str) -> int:
             client.run_turn(thread, f"message {number}")
     with Client(address) as client:
         return len(client.turns(thread).turns)
+
+
+class Ended:
+    """A worker with the exit code that it ended with; None while it serves."""
+
+    def __init__(self, code: int | None) -> None:
+        self.exitcode = code
+
+
+class Started(Ended):
+    """A worker that was begun just now."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(None)
+
+    def start(self) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize(
+    ("codes", "later", "begun", "failed"),
+    [
+        ([-9, None], 0.0, [True, False], False),
+        ([0, None], 0.0, [True, False], False),
+        ([3, None], 0.0, [False, False], False),
+        ([3, None], AGAIN_SECONDS, [True, False], False),
+        ([3, 1], AGAIN_SECONDS, [False, False], True),
+    ],
+    ids=["killed", "stopped", "failed just now", "failed a while ago", "all failed"],
+)
+def test_a_worker_is_replaced_but_not_for_ever_if_none_can_start(
+    monkeypatch: pytest.MonkeyPatch, codes: list[int | None], later: float, begun: list[bool], *, failed: bool
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("holdfast.server.serving.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *given: None)
+    monkeypatch.setattr("holdfast.server.serving.Process", Started)
+    workers = Workers(config_of(ServerSettings(workers=2)), [])
+    workers.processes = [Ended(code) for code in codes]  # type: ignore[misc]  # as much of one as is looked at
+    now[0] += later
+    workers.keep_subprocess_alive()
+
+    assert [isinstance(worker, Started) for worker in workers.processes] == begun
+    assert (workers.failed, workers.should_exit.is_set()) == (failed, failed)
 
 
 def test_workers_cannot_share_memory() -> None:

@@ -6,29 +6,37 @@ only follow a thread end at once and are taken up elsewhere; turns have a while 
 
 import asyncio
 import errno
+import multiprocessing
 import os
 import signal
 import socket
+import sys
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from litestar import Litestar
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from holdfast.core.errors import InvalidArgument
 from holdfast.opening import open_store
+from holdfast.runtime.steps import prices_at
 from holdfast.server.app import Application, create_app
 from holdfast.server.connections import Connection, make_room
 from holdfast.server.guards import Danger, Start, every_danger, start_of
+from holdfast.server.realtime import provider_of
 from holdfast.server.settings import PREFIX, ServerSettings, as_variables, from_variables
 
 KEEP_SECONDS = 30
 """How long an idle connection is kept. Clients must give theirs up first, or they send into its end."""
-START_SECONDS = 60
-"""How long a worker may be silent before it is replaced; on a busy machine one takes long to start."""
+AGAIN_SECONDS = 5.0
+"""How long a worker that failed is not started again, while others serve."""
 WAITING = 2_048
 """How many connections may wait to be taken."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -42,7 +50,43 @@ async def serve(settings: ServerSettings, listener: socket.socket) -> None:
     if settings.workers == 1:
         await uvicorn.Server(config).serve([listener])
     else:
-        Multiprocess(config, sockets=[listener]).run()
+        workers = Workers(config, sockets=[listener])
+        workers.run()
+        if workers.failed:
+            sys.exit(STARTUP_FAILURE)  # as one alone does; they have said why
+
+
+class Workers(Multiprocess):
+    """Several processes that serve. One that is gone is replaced, and if all of them failed, that is the end.
+
+    Uvicorn asks each whether it is well and waits for its word for as long as one may take to start. Whoever
+    was killed just then was missed after a minute, and no signal was heard before. Here it is enough that a
+    process is there.
+    """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self.failed = False
+        self._again = time.monotonic() + AGAIN_SECONDS
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace those that are gone."""
+        codes = [worker.exitcode for worker in self.processes]
+        self.failed = all(map(_is_failure, codes))
+        if self.failed:
+            self.should_exit.set()
+        if self.should_exit.is_set():
+            return
+        for index, code in enumerate(codes):
+            if code is not None and not (_is_failure(code) and time.monotonic() < self._again):
+                self._again = time.monotonic() + AGAIN_SECONDS
+                self.processes[index] = Process(self.config, self.sockets)
+                self.processes[index].start()
+
+
+def _is_failure(code: int | None) -> bool:
+    """Whether a process ended by itself, and not well; one that was killed has a number below zero."""
+    return code is not None and code > 0
 
 
 def listening(settings: ServerSettings) -> socket.socket:
@@ -78,11 +122,21 @@ async def try_out(settings: ServerSettings) -> None:
     """
     store = await open_store(settings.url)
     await store.close()
+    provider_of(settings, os.environ)
+    prices_at(settings.prices)
+    _check_volume(settings)
     if settings.model is not None:
         from holdfast.runtime.provider import ProviderModel
 
         async with ProviderModel(settings.model):
             pass
+
+
+def _check_volume(settings: ServerSettings) -> None:
+    """Nobody wants files in a folder that was mistyped."""
+    if settings.volume is not None and not Path(settings.volume).is_dir():
+        problem = f"There is no volume at {settings.volume!r}; {PREFIX}VOLUME names a folder that is there."
+        raise InvalidArgument(problem=problem)
 
 
 async def check(settings: ServerSettings, environment: Mapping[str, str]) -> list[Danger]:
@@ -134,7 +188,6 @@ def config_of(settings: ServerSettings) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=KEEP_SECONDS,
-        timeout_worker_healthcheck=START_SECONDS,
         timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
         http=Connection,
     )
@@ -147,7 +200,10 @@ def worker() -> Application:
 
 @asynccontextmanager
 async def _until_told(app: Litestar) -> AsyncIterator[None]:
-    """Pass the signal to stop on to the streams, which would otherwise be waited for."""
+    """Pass the signal to stop on to the streams, which would otherwise be waited for.
+
+    A worker whose parent was killed takes that for the signal: it would keep the port for ever.
+    """
     loop, closing = asyncio.get_running_loop(), app.state.serving.closing
     before = {number: signal.getsignal(number) for number in SIGNALS}
 
@@ -157,8 +213,15 @@ async def _until_told(app: Litestar) -> AsyncIterator[None]:
         if callable(was):
             was(number, frame)
 
+    def orphaned(sentinel: int) -> None:
+        loop.remove_reader(sentinel)
+        signal.raise_signal(signal.SIGTERM)
+
     for number in SIGNALS:
         signal.signal(number, told)
+    parent = multiprocessing.parent_process()
+    if parent is not None and sys.platform != "win32":
+        loop.add_reader(parent.sentinel, orphaned, parent.sentinel)
     try:
         yield
     finally:
