@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 
@@ -14,9 +14,11 @@ from holdfast.core.values import RecordQuery
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.journal import ThreadJournal
 from holdfast.runtime.models import Request
+from holdfast.runtime.outputs import Done
 from holdfast.runtime.queueing import enqueue
+from holdfast.runtime.resuming import Resumed, resume
 from holdfast.runtime.runs import KIND, Run, run_of
-from holdfast.runtime.starting import Asked, key_id
+from holdfast.runtime.starting import Asked, key_id, start
 from holdfast.runtime.tools import Effect, tool
 from holdfast.testing.scripted import ScriptedModel, calls
 from holdfast.threads.database import Database
@@ -218,6 +220,35 @@ async def disturbed(db: Database, *ops: object, items: tuple[hf.Item, ...] = ())
         pause.go.set()
         await turn
     return runtime
+
+
+@pytest.mark.promise("T-17", "R-24")
+@pytest.mark.parametrize("finished", [False, True], ids=["at work", "done"])
+async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
+    db: Database, monkeypatch: pytest.MonkeyPatch, *, finished: bool
+) -> None:
+    pause = Pause()
+    one = Runtime(db, model=ScriptedModel(*pause.line("Once.")))
+    other = Runtime(db, model=ScriptedModel())
+    gone = Runtime(db, lease_seconds=0)
+    await start(db, gone._asked("a", "Hi", {"key": "k"}), gone._settings)
+    first: list[asyncio.Task[Done]] = []
+
+    async def late(*given: Any, **named: Any) -> Resumed | Done:
+        """Be overtaken by the other after it was seen that nobody is at it."""
+        if not first:
+            first.append(asyncio.create_task(one.run_turn("a", "Hi", key="k")))
+            await pause.reached.wait()
+            asyncio.get_running_loop().call_later(0 if finished else 0.05, pause.go.set)
+            if finished:
+                await first[0]
+        return await resume(*given, **named)
+
+    monkeypatch.setattr("holdfast.runtime.turns.resume", late)
+    again = await other.run_turn("a", "Hi", key="k")
+
+    assert again == await first[0]
+    assert (again.termination, await said(db)) == ("natural", ["Hi", "Once."])
 
 
 @pytest.mark.promise("B-01")

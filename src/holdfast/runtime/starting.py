@@ -130,7 +130,7 @@ async def start(
     """
     thread = db.thread(asked.thread)
     while True:
-        if asked.key is not None and (before := await _made_before(db, asked, settings)) is not None:
+        if asked.key is not None and (before := await made_before(db, asked, settings)) is not None:
             return before
         rest = recent.take(db, asked.thread) if recent is not None else None
         try:
@@ -312,7 +312,7 @@ class _Wait(Exception):
     """Another turn is running; look again."""
 
 
-async def _made_before(db: Database, asked: Asked, settings: Settings) -> Done | Interrupted | None:
+async def made_before(db: Database, asked: Asked, settings: Settings) -> Done | Interrupted | None:
     """What became of the first turn with this key, if there was one and nobody is at it."""
     try:
         run = run_of(await db.records.get(KIND, key_id(asked.thread, asked.key or "")))

@@ -19,7 +19,7 @@ from holdfast.runtime.recent import Recent
 from holdfast.runtime.resuming import resume
 from holdfast.runtime.runs import INTERRUPTED, QUEUED, SUSPENDED
 from holdfast.runtime.safety import without_store
-from holdfast.runtime.starting import Asked, Interrupted, Started, key_id, start
+from holdfast.runtime.starting import Asked, Interrupted, Started, key_id, made_before, start
 from holdfast.runtime.suspension import Decision
 from holdfast.threads.database import Database
 
@@ -139,10 +139,20 @@ class Turns:
             del self.touched[oldest[0]]
 
     async def _taken_up(self, home: Home, asked: Asked, broken: Interrupted, emit: Emit) -> Done[Any]:
-        """Go on with a turn that was begun before; if the thread has gone on without it, that is its end."""
+        """Go on with a turn that was begun before, unless somebody else does who was sent it too.
+
+        If the thread has gone on without it, that is its end.
+        """
         try:
             return await self.resumed(home, asked.thread, {}, emit, run=broken.run)
+        except TurnBusy:
+            if asked.busy != "wait":
+                raise
+            return await self._went_on(home, asked, await start(home.db, asked, home.settings), emit)
         except InvalidArgument:
+            over = await made_before(home.db, asked, home.settings)
+            if isinstance(over, Done):
+                return over
             return Done(thread=asked.thread, run=broken.run, version=0, termination=INTERRUPTED)
 
     async def resumed(
