@@ -234,12 +234,25 @@ async def test_a_turn_is_told_over_a_websocket() -> None:
 async def test_a_message_that_makes_no_sense_is_refused_and_the_line_stays(message: object) -> None:
     async with live(ScriptedModel("fine")) as address, connected(address) as line:
         await line.send(json.dumps(message))
-        refused = json.loads(await line.recv())
+        refused, end = json.loads(await line.recv()), json.loads(await line.recv())
         await line.send(json.dumps({"type": "turn", "thread": "t2", "message": "hi", "ref": "b"}))
         told = [event for event in await until_end(line, "b") if event["ref"] == "b"]
 
     assert refused["data"]["status"] == 422
+    assert end["type"] == "end"
     assert told[-1]["type"] == "end"
+
+
+async def test_a_message_that_is_too_large_is_refused_and_the_line_stays() -> None:
+    settings = ServerSettings(body=1_000)
+    async with live(ScriptedModel("fine"), settings) as address, connected(address) as line:
+        await line.send(json.dumps({"type": "turn", "thread": "t", "message": "x" * 1_000}))
+        refused, _ = json.loads(await line.recv()), await line.recv()
+        await line.send(json.dumps({"type": "turn", "thread": "t", "message": "hi"}))
+        told = await until_end(line)
+
+    assert (refused["data"]["code"], refused["data"]["status"]) == ("too_large", 413)
+    assert told[-2]["type"] == "run_finished"
 
 
 async def test_an_error_that_nobody_foresaw_is_told_over_a_websocket_too() -> None:
@@ -261,7 +274,7 @@ async def test_requests_over_a_websocket_count_like_any_others() -> None:
         for ref in ("a", "b", "c"):
             await line.send(json.dumps({"type": "cancel", "thread": "t", "ref": ref}))
         async with asyncio.timeout(20):
-            told = [json.loads(await line.recv()) for _ in range(5)]
+            told = [json.loads(await line.recv()) for _ in range(6)]
 
     codes = {event["ref"]: event["data"]["code"] for event in told if event["type"] == "problem"}
     assert codes == {"a": "thread_not_found", "b": "thread_not_found", "c": "rate_limited"}
@@ -273,7 +286,7 @@ async def test_a_websocket_without_credentials_that_hold_is_not_opened() -> None
         with pytest.raises(websockets.InvalidStatus) as refused:
             await websockets.connect(url, additional_headers={"Authorization": "Bearer made-up"})
 
-    assert refused.value.response.status_code == 403
+    assert refused.value.response.status_code == 401
 
 
 async def test_a_lost_websocket_goes_on_from_its_last_event() -> None:

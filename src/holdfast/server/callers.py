@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,7 +16,13 @@ from litestar.params import FromPath, SkipValidation
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import Forbidden, InvalidArgument, ThreadNotFound, Unauthenticated
+from holdfast.core.errors import (
+    Forbidden,
+    HoldfastError,
+    InvalidArgument,
+    ThreadNotFound,
+    Unauthenticated,
+)
 from holdfast.core.values import Scope as CallerScope
 from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.engine import Runtime
@@ -32,6 +38,7 @@ from holdfast.server.metrics import Metrics
 from holdfast.server.realtime import RealtimeProvider
 from holdfast.server.runtimes import Runtimes
 from holdfast.server.settings import ServerSettings
+from holdfast.server.wire import DENIAL, denial
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
@@ -78,12 +85,17 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
         return self.mode is MemoryMode.INCOGNITO
 
 
+Again: TypeAlias = Callable[[], Awaitable[None]]
+"""Looks at the credentials of a connection anew, and refuses who is not let in any more, or not as before."""
+
+
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """One identity, and the database as it sees it."""
+    """One identity, and the database as it sees it. What lasts beyond one answer asks ``again``."""
 
     identity: Identity
     serving: Serving
     db: Database
+    again: Again
 
     @property
     def name(self) -> str:
@@ -229,10 +241,23 @@ class Authentication(ASGIMiddleware):
         """Go on as somebody, or not at all."""
         connection: ASGIConnection[Any, Any, Any, Any] = ASGIConnection(scope)
         serving: Serving = connection.app.state.serving
-        identity = await self._admitted(connection, serving)
-        _check_scope(identity, "read" if scope.get("method") in READING else "write")
-        serving.pace.take(f"{identity.tenant}\0{identity.user or ''}")
+        try:
+            identity = await self._admitted(connection, serving)
+            _check_scope(identity, "read" if scope.get("method") in READING else "write")
+            serving.pace.take(f"{identity.tenant}\0{identity.user or ''}")
+        except HoldfastError as error:
+            if DENIAL not in (scope.get("extensions") or {}):
+                raise
+            for message in denial(error):  # a line that is not opened; else it would be told nothing
+                await send(message)
+            return
         scope["user"] = identity
+
+        async def again() -> None:
+            if await self._admitted(connection, serving) != identity:
+                raise Forbidden(problem="What these credentials may do has changed. Connect again.")
+
+        scope["auth"] = again
         await next_app(scope, receive, send)
 
     async def _admitted(self, connection: ASGIConnection[Any, Any, Any, Any], serving: Serving) -> Identity:
@@ -279,6 +304,7 @@ async def the_caller(scope: Scope, state: State) -> Caller:
         identity=identity,
         serving=serving,
         db=serving.db.scope(tenant=identity.tenant, user=identity.user),
+        again=scope["auth"],
     )
 
 

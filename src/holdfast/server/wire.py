@@ -28,7 +28,7 @@ from holdfast.client.values import (
     UsageView,
     WaitingView,
 )
-from holdfast.core.encoding import JSON, plain
+from holdfast.core.encoding import JSON, encode, plain
 from holdfast.core.errors import (
     AccessRefused,
     Conflict,
@@ -59,6 +59,8 @@ from holdfast.runtime.suspension import Waiting
 
 log = logging.getLogger("holdfast.server")
 PROBLEM = "application/problem+json"
+DENIAL = "websocket.http.response"
+"""How a server lets a WebSocket be refused with an answer."""
 HIDDEN = "the server's log says more"
 
 GROUPS: dict[type[HoldfastError], int] = {
@@ -134,6 +136,18 @@ def refused(request: Request[Any, Any, Any], error: HoldfastError) -> Response[P
     if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, RateLimited):
         log.warning("%s %s: %s", request.method, request.url.path, error)
     return _answer(problem, _retry_headers(error))
+
+
+def denial(error: HoldfastError) -> list[Any]:
+    """The answer to a request for a WebSocket that one of our errors ended, before there was one."""
+    problem = problem_of(error)
+    body = encode(problem)
+    told = {"content-type": PROBLEM, "content-length": str(len(body)), **_retry_headers(error)}
+    headers = [(name.lower().encode(), value.encode()) for name, value in told.items()]
+    return [
+        {"type": f"{DENIAL}.start", "status": problem.status, "headers": headers},
+        {"type": f"{DENIAL}.body", "body": body, "more_body": False},
+    ]
 
 
 def misused(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:

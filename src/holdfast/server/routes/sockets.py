@@ -12,16 +12,18 @@ from litestar.exceptions import WebSocketDisconnect
 from holdfast.client.bodies import Mode
 from holdfast.client.values import Told
 from holdfast.core.encoding import encode, plain
-from holdfast.core.errors import HoldfastError, InvalidArgument, RateLimited
+from holdfast.core.errors import AccessRefused, HoldfastError, InvalidArgument, RateLimited, TooLarge
 from holdfast.runtime.engine import TurnOptions
 from holdfast.server.callers import Caller, Calling, reachable
-from holdfast.server.routes.turns import mode_of, turn_events
+from holdfast.server.routes.turns import mode_of, to_the_welcome, turn_events
 from holdfast.server.stream import END, ERROR, Opened, following, mark_of, problem_event
 from holdfast.server.wire import failure
 
 log = logging.getLogger("holdfast.server")
 AT_ONCE = 16
 """How many requests of one connection may be under way."""
+NOT_WELCOME, LATER = 1008, 1013
+"""Why a line is closed: who asks may not, or not now."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,16 +42,18 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 @websocket("/ws", name="talk")
 async def talk(socket: WebSocket[Any, Any, Any], caller: Calling) -> None:
-    """Take requests, and send the events of each as they come."""
+    """Take requests, and send the events of each as they come. Each is looked at like one of its own."""
     await socket.accept()
     line = _Line(socket, caller)
     try:
         with caller.streaming():
             while True:
-                await line.take(await socket.receive_data(mode="text"))
-    except RateLimited as error:
+                text = await socket.receive_data(mode="text")
+                await caller.again()
+                await line.take(text)
+    except HoldfastError as error:
         await line.send(None, problem_event(error))
-        await socket.close(code=1013)
+        await socket.close(code=NOT_WELCOME if isinstance(error, AccessRefused) else LATER)
     except WebSocketDisconnect:
         pass
     finally:
@@ -69,7 +73,7 @@ class _Line:
         """Begin what a message asks for; what is wrong with it is said."""
         ref = None
         try:
-            asked = _read(text)
+            asked = _read(text, self._caller.serving.settings.body)
             ref = asked.ref
             self._caller.serving.pace.take(self._caller.name)
             if len(self._tasks) >= AT_ONCE:
@@ -77,12 +81,13 @@ class _Line:
             task = asyncio.create_task(self._told(asked))
         except HoldfastError as error:
             await self.send(ref, problem_event(error))
+            await self.send(ref, Told(type=END, data={}))
             return
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _told(self, asked: Asked) -> None:
-        opened = Opened(_events(self._caller, asked))
+        opened = Opened(to_the_welcome(self._caller, _events(self._caller, asked)))
         try:
             async for event in opened.told():
                 await self.send(asked.ref, event)
@@ -107,7 +112,10 @@ class _Line:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _read(text: str | bytes) -> Asked:
+def _read(text: str | bytes, most: int) -> Asked:
+    size = len(text.encode() if isinstance(text, str) else text)
+    if size > most:
+        raise TooLarge(what="message", size=size, limit=most)
     try:
         return msgspec.json.decode(text, type=Asked)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

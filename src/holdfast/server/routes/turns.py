@@ -4,7 +4,7 @@ import asyncio
 import time
 import weakref
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, aclosing
 from typing import Annotated, Any
 
 from litestar import Request, Response, get, post
@@ -28,6 +28,8 @@ EVENTS = "text/event-stream"
 PEEK_SECONDS = 0.25
 """How long an answer waits for the first event, so that an error at once has a status of its own."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+CHECKED_SECONDS = 10.0
+"""For how long it is taken that whoever hears a stream is still let in."""
 
 LastEvent = Annotated[
     str | None,
@@ -166,13 +168,28 @@ def counted(caller: Caller, termination: str, began: float) -> None:
     caller.serving.metrics.turn_seconds.observe(time.perf_counter() - began)
 
 
+async def to_the_welcome(caller: Caller, events: AsyncIterator[Told]) -> AsyncIterator[Told]:
+    """Events for as long as the caller is let in: a key that was revoked hears nothing more.
+
+    Raises:
+        AccessRefused: The caller is not let in any more.
+    """
+    checked = time.monotonic()
+    async with aclosing(events) as told:  # type: ignore[type-var]  # a generator
+        async for event in told:
+            if time.monotonic() - checked > CHECKED_SECONDS:
+                await caller.again()
+                checked = time.monotonic()
+            yield event
+
+
 async def streamed(
     caller: Caller, events: AsyncIterator[Told], *, peek: bool, closing: asyncio.Event | None = None
 ) -> Stream:
     """A stream of events, within the limits of open ones; with a peek, unless an error comes at once."""
     with ExitStack() as held:
         held.enter_context(caller.streaming())
-        opened = Opened(events)
+        opened = Opened(to_the_welcome(caller, events))
         if peek:
             await opened.peek(PEEK_SECONDS)
         place = held.pop_all()
