@@ -1,0 +1,16 @@
+"""Erasures on a busy machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.stores.sqlite import scrubbing
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an erasure wait long for its own writer, which may be moving the log to a slow disk just then.
+
+    For others it would give up after two seconds and say that it is pending. Tests of that say how long.
+    """
+    monkeypatch.setattr(scrubbing, "PATIENCE", 60.0)
