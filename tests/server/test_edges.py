@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import httpx
@@ -15,6 +16,7 @@ from holdfast.server.identity.keeping import Directory
 from holdfast.server.identity.keys import KeyAuthentication, new_key
 from holdfast.server.identity.values import Identity
 from holdfast.server.limits import Failures
+from holdfast.server.routes import health
 from holdfast.server.settings import ServerSettings
 from tests.server.conftest import in_memory, served
 
@@ -125,6 +127,53 @@ async def test_the_numbers_of_the_server_are_for_its_operator_alone(db: hf.Datab
 
     assert {name: answer.status_code for name, answer in answers.items()} == {"admin": 403, "operator": 200}
     assert b"holdfast_requests" in answers["operator"].content
+
+
+async def test_a_store_that_does_not_answer_soon_makes_the_server_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def for_ever(db: hf.Database) -> None:
+        await asyncio.Event().wait()
+
+    async with in_memory() as users:
+        before = await users().ready()
+        monkeypatch.setattr(hf.Database, "report", for_ever)
+        monkeypatch.setattr(health, "READY_SECONDS", 0.01)
+        answer = await users.http.get(f"{API}/ready")
+        alive = await users().health()
+
+    assert (before.ok, before.store, alive.ok) == (True, "memory", True)
+    assert (answer.status_code, answer.headers["content-type"]) == (503, "application/problem+json")
+    assert answer.json()["code"] == "store_unavailable"
+
+
+@pytest.mark.parametrize("path", ["", "/redoc", "/swagger", "/elements", "/rapidoc", "/nothing"])
+async def test_no_page_that_loads_scripts_of_other_sites_stands_beside_the_studio(path: str) -> None:
+    async with in_memory() as users:
+        answer = await users.http.get(f"{API}/openapi{path}")
+
+    assert answer.headers["content-type"] in ("application/vnd.oai.openapi+json", "application/problem+json")
+    assert answer.status_code == (404 if path else 200)
+
+
+def test_the_document_says_how_to_ask_and_how_to_ask_again() -> None:
+    document = create_app().openapi_schema.to_schema()
+    open_to_all = {
+        path
+        for path, methods in document["paths"].items()
+        if any(operation.get("security") == [{}] for operation in methods.values())
+    }
+    without_key = [
+        path
+        for path, methods in document["paths"].items()
+        if "post" in methods
+        and "Idempotency-Key" not in {each["name"] for each in methods["post"].get("parameters", [])}
+    ]
+
+    assert [*document["components"]["securitySchemes"]] == ["bearer", "key"]
+    assert document["security"] == [{"bearer": []}, {"key": []}]
+    assert open_to_all == {f"{API}/health", f"{API}/ready"}
+    assert without_key == []
 
 
 def test_every_route_says_what_it_answers_when_something_is_wrong() -> None:

@@ -16,7 +16,6 @@ from litestar.di import Provide
 from litestar.enums import ScopeType
 from litestar.exceptions import HTTPException
 from litestar.middleware import ASGIMiddleware
-from litestar.openapi import OpenAPIConfig
 from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
 
 from holdfast.core.errors import HoldfastError, ServerFull
@@ -27,7 +26,7 @@ from holdfast.server import repeating
 from holdfast.server.agents import Agent, the_companion
 from holdfast.server.callers import SLASH, Authentication, Serving, the_caller, the_thread
 from holdfast.server.cursors import Cursors
-from holdfast.server.describing import Problems
+from holdfast.server.describing import Describing, description
 from holdfast.server.guards import dangers, dangers_of_role, refuse, start_of
 from holdfast.server.identity.choosing import authentication
 from holdfast.server.identity.entries import Tenant
@@ -79,9 +78,6 @@ ROUTES: list[ControllerRouterHandler] = [
     *WORKBENCH,
     *SOCKETS,
 ]
-OPENAPI = OpenAPIConfig(
-    title="Holdfast", version="1", path=f"{API}/openapi", render_plugins=[], use_handler_docstrings=True
-)
 HOUR_MS = 60 * 60 * 1000
 STREAMS_MS = 5_000
 """How long one is told to wait who found no room for a stream."""
@@ -131,8 +127,8 @@ def create_app(
         lifespan=[_lifespan(made, door), *lifespan],
         request_max_body_size=told.body,
         cors_config=CORSConfig(allow_origins=list(told.cors)) if told.cors else None,
-        openapi_config=OPENAPI,
-        plugins=[Problems()],
+        openapi_config=description(f"{API}/openapi"),
+        plugins=[Describing()],
         logging_config=None,
         debug=False,
     )

@@ -1,14 +1,17 @@
 """Whether the server lives, whether it can serve, what answers, and its numbers."""
 
+import asyncio
+
 from litestar import Response, get
 from litestar.datastructures import State
 
 from holdfast.client.operations import AgentView, Health
-from holdfast.core.errors import Forbidden, HoldfastError
+from holdfast.core.errors import Forbidden, StoreUnavailable
 from holdfast.server.agents import is_pinned
 from holdfast.server.callers import OPEN, Calling, Serving
 from holdfast.server.identity.entries import OPERATOR
 
+READY_SECONDS = 2.0
 STATUSES = ("waiting", "running", "dead")
 MOST = 1_000
 """Jobs of one status and tenant are counted up to here."""
@@ -22,15 +25,17 @@ async def health() -> Health:
 
 
 @get("/ready", operation_id="ready", opt={OPEN: True})
-async def ready(state: State) -> Response[Health]:
-    """Whether the store answers too, so that requests may be sent here."""
+async def ready(state: State) -> Health:
+    """Whether the store answers too, and soon, so that requests may be sent here."""
     serving: Serving = state.serving
     try:
-        report = await serving.db.report()
-    except HoldfastError as error:
-        return Response(Health(ok=False, problems=[error.code]), status_code=503)
-    healthy = Health(ok=report.healthy, store=report.store, problems=[])
-    return Response(healthy, status_code=200 if report.healthy else 503)
+        async with asyncio.timeout(READY_SECONDS):
+            report = await serving.db.report()
+    except TimeoutError as error:  # a pool waits for much longer than whoever asks this
+        raise StoreUnavailable(problem=f"it has not answered within {READY_SECONDS} s") from error
+    if not report.healthy:
+        raise StoreUnavailable(problem="its format is not the one that this server needs")
+    return Health(ok=True, store=report.store)
 
 
 @get("/agent", operation_id="get_agent")

@@ -13,6 +13,7 @@ from holdfast.core.manifest_files import Place
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.settings import now_ms
 from holdfast.server.callers import Caller, Calling, ThreadId
+from holdfast.server.describing import VERSIONED
 from holdfast.server.routes.threads import IfMatch, etag, expected
 from holdfast.server.wire import committed_view
 from holdfast.workbench import manifests
@@ -35,7 +36,7 @@ async def exported(caller: Caller, session: str) -> Response[bytes]:
     return Response(written(manifest), media_type=DOCUMENT)
 
 
-@post("/sessions/{id:str}/import", operation_id="replace_session", status_code=200)
+@post("/sessions/{id:str}/import", operation_id="replace_session", status_code=200, opt={VERSIONED: True})
 async def replace_session(
     thread_id: ThreadId, data: JSONBody[dict[str, Any]], caller: Calling, if_match: IfMatch = None
 ) -> Response[CommittedView]:

@@ -35,6 +35,7 @@ from holdfast.runtime.memory.leaving import kept_of
 from holdfast.runtime.messages import CALL, message_of
 from holdfast.runtime.persons import LEFT_OUT, export_person
 from holdfast.server.callers import OWN, Caller, Calling, ThreadId, named
+from holdfast.server.describing import ALSO, TAKES, VERSIONED
 from holdfast.server.repeating import KIND as REQUEST
 from holdfast.server.routes import finding, manifests
 from holdfast.server.routes.memory import User
@@ -113,7 +114,7 @@ async def get_episode(episode_id: FromPath[str], caller: Calling) -> EpisodeLeft
     return msgspec.convert(told, EpisodeLeft)
 
 
-@get("/sessions/{id:str}", operation_id="get_session")
+@get("/sessions/{id:str}", operation_id="get_session", opt={VERSIONED: True})
 async def get_session(thread_id: ThreadId, caller: Calling) -> Response[SessionView]:
     """A session."""
     view = await _session(caller, thread_id, await active_episode(caller.db, thread_id))
@@ -193,7 +194,13 @@ async def session_status(thread_id: ThreadId, caller: Calling) -> StatusView:
     )
 
 
-@post("/sessions/{id:str}/export", operation_id="export_session", status_code=200, media_type=ARCHIVE)
+@post(
+    "/sessions/{id:str}/export",
+    operation_id="export_session",
+    status_code=200,
+    media_type=ARCHIVE,
+    opt={ALSO: [manifests.DOCUMENT]},
+)
 async def export_session(
     thread_id: ThreadId, caller: Calling, format: FromQuery[Literal["archive", "manifest"]] = "archive"
 ) -> Response[Any]:
@@ -215,7 +222,7 @@ async def export_everything(caller: Calling, user: User = None) -> Stream:
     return Stream(export_person(caller.scoped(owner), owner), media_type=ARCHIVE)
 
 
-@post("/sessions/import", operation_id="import_session", status_code=201)
+@post("/sessions/import", operation_id="import_session", status_code=201, opt={TAKES: ARCHIVE})
 async def import_session(caller: Calling, request: Request[Any, Any, Any]) -> ImportView:
     """Take in the sessions of an archive, each whole or not at all."""
     db = caller.db

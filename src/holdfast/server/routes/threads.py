@@ -1,9 +1,11 @@
 """Threads over HTTP: make, list, read at any version, compare, fork, rewind, delete."""
 
+import re
 from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, delete, get, post
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromQuery, HeaderParameter, JSONBody, QueryParameter
 
 from holdfast.client.bodies import (
@@ -31,6 +33,7 @@ from holdfast.core.ops import Op
 from holdfast.core.values import ABOUT, HISTORY, Anywhere, Exact, Expect, Item, Window
 from holdfast.runtime.inputs import free_id
 from holdfast.server.callers import Calling, ThreadId
+from holdfast.server.describing import VERSIONED
 from holdfast.server.repeating import KEY, OWN
 from holdfast.server.routes import finding
 from holdfast.server.wire import (
@@ -52,6 +55,10 @@ Version = Annotated[
 IfMatch = Annotated[
     str | None, HeaderParameter(name="If-Match", description="Only if the thread is at this version.")
 ]
+IfNoneMatch = Annotated[
+    str | None, HeaderParameter(name="If-None-Match", description="Not if the thread is at this version.")
+]
+TAG = re.compile(r'"[^"]*"')
 DIFFERENT = 1_000
 """How many items on each side of a diff are compared, the newest."""
 
@@ -75,7 +82,7 @@ def expected(if_match: str | None) -> Expect:
     return Exact(int(said))
 
 
-@post("/threads", operation_id="create_thread")
+@post("/threads", operation_id="create_thread", opt={VERSIONED: True})
 async def create_thread(data: JSONBody[NewThread], caller: Calling) -> Response[ThreadDetail]:
     """A new thread. It belongs to the user whose credentials these are."""
     thread = await caller.db.create(free_id(data.id), owner=caller.identity.user)
@@ -108,13 +115,21 @@ async def list_threads(
     )
 
 
-@get("/threads/{id:str}", operation_id="get_thread")
+@get(
+    "/threads/{id:str}",
+    operation_id="get_thread",
+    opt={VERSIONED: True},
+    responses={
+        200: ResponseSpec(ThreadDetail, generate_examples=False, description="The thread."),
+        304: ResponseSpec(None, description="It is still at this version."),
+    },
+)
 async def get_thread(
-    thread_id: ThreadId, caller: Calling, request: Request[Any, Any, Any], at: Version = None
-) -> Response[ThreadDetail | None]:
+    thread_id: ThreadId, caller: Calling, at: Version = None, if_none_match: IfNoneMatch = None
+) -> Response[Any]:
     """A thread at its newest version, or an earlier one. Its ETag is the version."""
     head = await (await caller.reading(thread_id)).head(at=at)
-    if request.headers.get("if-none-match") == etag(head.version)["ETag"]:
+    if if_none_match is not None and etag(head.version)["ETag"] in TAG.findall(if_none_match):
         return Response(None, status_code=304, headers=etag(head.version))
     return Response(thread_detail(head), headers=etag(head.version))
 
@@ -186,7 +201,7 @@ async def list_changesets(
     )
 
 
-@post("/threads/{id:str}/changesets", operation_id="append", opt={OWN: True})
+@post("/threads/{id:str}/changesets", operation_id="append", opt={OWN: True, VERSIONED: True})
 async def append(
     thread_id: ThreadId,
     data: JSONBody[NewChangeset],
@@ -217,7 +232,7 @@ def _ops(patches: list[Any]) -> list[Op]:
     return found
 
 
-@get("/threads/{id:str}/state", operation_id="get_state")
+@get("/threads/{id:str}/state", operation_id="get_state", opt={VERSIONED: True})
 async def get_state(thread_id: ThreadId, caller: Calling, at: Version = None) -> Response[StateView]:
     """The state of a thread at its newest version, or an earlier one."""
     head = await (await caller.reading(thread_id)).head(at=at)
@@ -265,7 +280,7 @@ async def verify_thread(thread_id: ThreadId, caller: Calling) -> VerdictView:
     )
 
 
-@post("/threads/{id:str}/fork", operation_id="fork_thread")
+@post("/threads/{id:str}/fork", operation_id="fork_thread", opt={VERSIONED: True})
 async def fork_thread(
     thread_id: ThreadId, data: JSONBody[NewFork], caller: Calling
 ) -> Response[ThreadDetail]:
@@ -274,7 +289,7 @@ async def fork_thread(
     return Response(thread_detail(head), status_code=201, headers=etag(head.version))
 
 
-@post("/threads/{id:str}/rewind", operation_id="rewind_thread", status_code=200)
+@post("/threads/{id:str}/rewind", operation_id="rewind_thread", status_code=200, opt={VERSIONED: True})
 async def rewind_thread(
     thread_id: ThreadId, data: JSONBody[NewRewind], caller: Calling
 ) -> Response[RewoundView]:

@@ -20,6 +20,7 @@ from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.engine import LAST, TurnOptions
 from holdfast.runtime.events import Event, RunFinished
 from holdfast.server.callers import Caller, Calling, Home, ThreadId, reachable
+from holdfast.server.describing import ALSO, RUNS, VERSIONED
 from holdfast.server.repeating import KEY, OWN
 from holdfast.server.stream import Opened, begun, following, mark_of, turning
 from holdfast.server.wire import turn_view
@@ -31,6 +32,11 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 CHECKED_SECONDS = 10.0
 """For how long it is taken that whoever hears a stream is still let in."""
 
+TOLD = ResponseSpec(
+    TurnView, generate_examples=False, description="The turn; or its events, if those are accepted."
+)
+TURN = {OWN: True, RUNS: True, VERSIONED: True, ALSO: [EVENTS]}
+
 LastEvent = Annotated[
     str | None,
     HeaderParameter(name="Last-Event-ID", description="The last event that was seen; go on behind it."),
@@ -40,9 +46,9 @@ LastEvent = Annotated[
 @post(
     "/threads/{id:str}/turns",
     operation_id="post_turn",
-    opt={OWN: True},
+    opt=TURN,
     status_code=200,
-    responses={200: ResponseSpec(TurnView, description="The turn; or its events, if those are accepted.")},
+    responses={200: TOLD},
 )
 async def post_turn(
     thread_id: ThreadId,
@@ -62,9 +68,9 @@ async def post_turn(
 @post(
     "/turns",
     operation_id="post_turn_on",
-    opt={OWN: True},
+    opt=TURN,
     status_code=200,
-    responses={200: ResponseSpec(TurnView, description="The turn; or its events, if those are accepted.")},
+    responses={200: TOLD},
 )
 async def post_turn_on(
     data: JSONBody[NewTurnOn], caller: Calling, request: Request[Any, Any, Any], last_event: LastEvent = None

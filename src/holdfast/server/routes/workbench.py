@@ -28,6 +28,7 @@ from holdfast.core.encoding import plain
 from holdfast.core.errors import InvalidArgument
 from holdfast.runtime.inputs import free_id
 from holdfast.server.callers import Caller, Calling, ThreadId, named
+from holdfast.server.describing import TAKES, VERSIONED
 from holdfast.server.routes.manifests import defaults_of
 from holdfast.server.routes.threads import Cursor, IfMatch, Limit, etag, expected
 from holdfast.server.wire import committed_view
@@ -53,7 +54,7 @@ GUARDED = {
 # Core memory.
 
 
-@get("/threads/{id:str}/core-memory", operation_id="get_core_memory")
+@get("/threads/{id:str}/core-memory", operation_id="get_core_memory", opt={VERSIONED: True})
 async def get_core_memory(thread_id: ThreadId, caller: Calling) -> Response[CoreMemoryView]:
     """The blocks of core memory. The ETag is the version of the thread."""
     memory = await _core_memory(caller, thread_id)
@@ -65,7 +66,7 @@ async def get_core_memory(thread_id: ThreadId, caller: Calling) -> Response[Core
     return Response(view, headers=etag(found.version))
 
 
-@put("/threads/{id:str}/core-memory/{block:str}", operation_id="put_block")
+@put("/threads/{id:str}/core-memory/{block:str}", operation_id="put_block", opt={VERSIONED: True})
 async def put_block(
     thread_id: ThreadId,
     block: FromPath[str],
@@ -88,7 +89,7 @@ async def _core_memory(caller: Caller, thread: str) -> CoreMemory:
 # Documents.
 
 
-@get("/threads/{id:str}/documents", operation_id="list_documents")
+@get("/threads/{id:str}/documents", operation_id="list_documents", opt={VERSIONED: True})
 async def list_documents(thread_id: ThreadId, caller: Calling) -> Response[DocumentList]:
     """The loaded documents, which one is active, and whether each file is still what it was."""
     shelf = await (await _documents(caller, thread_id)).list()
@@ -101,7 +102,12 @@ async def list_documents(thread_id: ThreadId, caller: Calling) -> Response[Docum
     return Response(view, headers=etag(shelf.version))
 
 
-@post("/threads/{id:str}/documents", operation_id="add_document", status_code=201)
+@post(
+    "/threads/{id:str}/documents",
+    operation_id="add_document",
+    status_code=201,
+    opt={TAKES: "application/octet-stream"},
+)
 async def add_document(
     thread_id: ThreadId,
     caller: Calling,
@@ -122,7 +128,7 @@ async def load_document(thread_id: ThreadId, data: JSONBody[NewDocument], caller
         return _document_view(await documents.load(data.path), "ok")
 
 
-@put("/threads/{id:str}/documents/active", operation_id="switch_document")
+@put("/threads/{id:str}/documents/active", operation_id="switch_document", opt={VERSIONED: True})
 async def switch_document(
     thread_id: ThreadId, data: JSONBody[NewDocument], caller: Calling
 ) -> Response[CommittedView]:
@@ -196,7 +202,7 @@ async def list_artifacts(
     )
 
 
-@get("/threads/{id:str}/artifacts/{artifact:str}", operation_id="get_artifact")
+@get("/threads/{id:str}/artifacts/{artifact:str}", operation_id="get_artifact", media_type="*/*")
 async def get_artifact(thread_id: ThreadId, artifact: FromPath[str], caller: Calling) -> Response[bytes]:
     """The content of an artifact, to be saved. What a browser would run is sent as mere bytes."""
     found, content = await (await _artifacts(caller, thread_id)).read(named(artifact))
