@@ -217,3 +217,30 @@ async def test_asking_for_any_exercise_in_the_middle_of_one_begins_no_other(in_m
 
     assert not output.response_text.startswith("Let us do")
     assert output.response_style == "clarifying"
+
+
+@pytest.mark.promise("A-07")
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("Are you a real person?", "I am a program"),
+        ("do you have feelings?", "feel"),
+        ("should I quit my job?", "you"),
+        ("do I have ADHD?", "do not diagnose"),
+    ],
+)
+async def test_a_question_about_something_else_is_answered_and_the_exercise_waits(
+    in_memory: Database, asked: str, said: str
+) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Can we do box breathing?")
+        output = await talk.say(asked)
+        kept = (await talk.state()).exercise_state
+    answer, _, step = output.response_text.partition("\n\n")
+
+    assert said in answer
+    assert "no right or wrong" not in answer
+    assert "?" not in answer
+    assert step.startswith("When you are ready, we go on: ")
+    assert (kept.exercise_type, kept.exercise_step) == ("box_breathing", 0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import holdfast as hf
 from holdfast.companion.state import Companion
+from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.memory import Candidate, Memory, memory_of
 from holdfast.runtime.stateless import run_agent
 from holdfast.threads.database import Database
@@ -304,3 +306,89 @@ async def test_what_changed_between_the_question_and_the_yes_is_left(in_memory: 
 
     assert output.response_text == "Nothing was forgotten. 1 of it had changed since, so I left it."
     assert await objects(memory) == ["Anna", "Oslo"]
+
+
+@pytest.mark.promise("B-11")
+async def test_what_was_told_in_this_conversation_is_listed_before_it_is_kept(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        await talk.say("My sister is called Ann.", "I live in Oslo. Please don't remember that.")
+        output = await talk.say("What do you know about me?")
+
+    assert "In this conversation you have told me:\n- Your sister is called Ann." in output.response_text
+    assert "Oslo" not in output.response_text
+    assert "I remember nothing" not in output.response_text
+
+
+async def test_a_slip_that_is_only_noted_is_corrected_for_good(db: Database) -> None:
+    async with talker(db) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("My sister is called Ann.", "No, it's Anna, not Ann")
+        listed = await talk.say("What do you know about my sister?")
+        await talk.end()
+
+    assert "Corrected. I now remember: Your sister is called Anna." in output.response_text
+    assert "called Ann." not in listed.response_text
+    assert await objects(memory_of(db, "s1", "alice")) == ["Anna"]
+
+
+async def test_what_is_newly_told_shows_beside_what_it_will_replace(in_memory: Database) -> None:
+    await knowing(in_memory)
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say("I live in Bergen.", "Where do I live?")
+
+    assert "You live in Oslo." in output.response_text
+    assert "You live in Bergen." in output.response_text
+
+
+async def test_what_shares_a_sentence_with_something_is_not_forgotten_with_it(in_memory: Database) -> None:
+    both = "I live in Oslo and my sister is called Ann."
+    memory = memory_of(in_memory, "s1", "alice")
+    await memory.learn([msgspec.structs.replace(each, quote=both) for each in (ANN, OSLO)])
+    async with talker(in_memory) as runtime:
+        await Talk(runtime).say("Forget about my sister", "yes")
+
+    assert await objects(memory) == ["Oslo"]
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        ("remember my birthday is in May", "Your birthday is in May."),
+        ("Please remember I like jazz", "You like jazz."),
+        ("remember that you can call me Sam", "Call you Sam."),
+    ],
+)
+async def test_what_is_to_be_remembered_is_understood_and_told_back(
+    in_memory: Database, message: str, kept: str
+) -> None:
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say(message)
+
+    assert f"I will remember that:\n- {kept}" in output.response_text
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["Remember I told you about him?", "remember when we met", "I can't forget yesterday", "forget him"],
+)
+async def test_a_way_to_speak_is_no_command(in_memory: Database, message: str) -> None:
+    async with talker(in_memory) as runtime:
+        output = await Talk(runtime).say(message)
+
+    assert output.response_style != "memory_control"
+
+
+async def test_one_word_is_enough_to_say_what_to_forget(in_memory: Database) -> None:
+    memory = await knowing(in_memory)
+    async with talker(in_memory) as runtime:
+        await Talk(runtime).say("forget Oslo", "yes")
+
+    assert await objects(memory) == ["Ann"]
+
+
+async def test_incognito_it_says_how_long_it_remembers(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        done = await runtime.run_turn("s1", "Remember that I like jazz", mode=MemoryMode.INCOGNITO)
+
+    assert done.text.endswith("I remember it until this conversation ends; nothing of it is kept.")

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 
-from holdfast.companion.mirroring import mirrored
-from holdfast.companion.offline import OFFER, WHAT_I_AM, WISHES, OfflineModel, offline_reply
+from holdfast.companion.mirroring import mirrored, restated
+from holdfast.companion.offline import (
+    SMALL_TALK,
+    UNANSWERED,
+    WHAT_I_AM,
+    WISHES,
+    OfflineModel,
+    offline_reply,
+    retold,
+)
+from holdfast.companion.reflecting import OFFER
 from holdfast.companion.replies.careful import is_fit
+from holdfast.companion.sayings import listening
 from holdfast.core.errors import ModelFailed
 from holdfast.runtime.events import TextDelta
 from holdfast.runtime.messages import Message
@@ -28,6 +39,40 @@ TALK = [
     "thanks, that is all for today",
 ]
 
+LONG = [
+    "hello",
+    "how are you?",
+    "not great honestly",
+    "work has been a nightmare lately",
+    "my boss keeps criticising everything I do",
+    "every single day",
+    "yeah",
+    "I don't know",
+    "what can you do?",
+    "lol ok",
+    "my sister says I should quit",
+    "should I quit my job?",
+    "I can't sleep because of it",
+    "no thanks",
+    "can we talk about something else",
+    "I had a nice weekend, went hiking with my friend Tom",
+    "the weather was great",
+    "tell me a joke",
+    "asdkjfh aksjdfh",
+    "I think I have depression",
+    "what is anxiety?",
+    "you're not helping",
+    "sorry",
+    "I'm bored",
+    "my job starts at six in the morning",
+    "the same tomorrow",
+    "I guess",
+    "my boss again",
+    "it never stops at work",
+    "my boss shouted",
+    "thank you",
+]
+
 
 def messages(*texts: str) -> list[Message]:
     """A conversation that begins with the user."""
@@ -35,10 +80,10 @@ def messages(*texts: str) -> list[Message]:
     return [Message(role=roles[number % 2], content=text) for number, text in enumerate(texts)]
 
 
-def conversation() -> list[str]:
+def conversation(talk: Sequence[str] = TALK) -> list[str]:
     """What it says in a whole conversation."""
     said: list[str] = []
-    for text in TALK:
+    for text in talk:
         said += [text]
         said += [offline_reply(messages(*said))]
     return said[1::2]
@@ -87,6 +132,72 @@ def test_it_does_not_repeat_itself() -> None:
     assert len(set(replies)) == len(replies)
 
 
+def test_in_a_long_conversation_it_says_nothing_twice_and_offers_no_exercise_again() -> None:
+    replies = conversation(LONG)
+    offered = [reply.partition(OFFER)[2] for reply in replies if OFFER in reply]
+
+    assert len(set(replies)) == len(replies)
+    assert len(set(offered)) == len(offered) >= 1
+    assert max(reply.count("?") for reply in replies) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("how are you?", "I am a program"),
+        ("do I have ADHD?", "do not diagnose"),
+        ("I had a lovely weekend with my sister", "best part of it"),
+        ("what is anxiety?", "alarm of the body"),
+        ("why do I feel so tired all the time?", "Sleep comes by itself"),
+        ("qwrtpsdf jklhgfds", "I know plain English words best"),
+        ("???", "I know plain English words best"),
+        ("我最近很焦虑", "I know plain English words best"),
+        ("My boss keeps criticising me", "our boss keeps criticising you"),
+    ],
+)
+def test_it_answers_what_was_said_and_owns_up_to_what_it_does_not_understand(message: str, said: str) -> None:
+    assert said in offline_reply(messages("Hi", "Hello.", message))
+
+
+@pytest.mark.parametrize("heard", ["That makes sense to me", "I am following you"])
+def test_it_claims_no_understanding_that_it_does_not_have(heard: str) -> None:
+    assert not any(heard in reply for reply in [*conversation(), *conversation(LONG)])
+
+
+@pytest.mark.parametrize("question", ["Does it matter?", "how high is the tower", "Where did the time go?"])
+def test_it_does_not_pretend_to_know_an_answer(question: str) -> None:
+    assert offline_reply(messages("Hi", "Hello.", question)) in UNANSWERED
+
+
+def test_a_first_word_of_a_loss_is_met_with_no_exercise_and_a_panic_at_once_with_one() -> None:
+    assert OFFER not in offline_reply(messages("Hi", "Hello.", "My mum died last year"))
+    assert f"{OFFER} 5-4-3-2-1 grounding?" in offline_reply(messages("I am having a panic attack right now"))
+
+
+def test_it_says_in_the_language_of_the_person_how_little_it_understands() -> None:
+    first = offline_reply(messages("Ich habe heute wieder sehr viel Angst gehabt"))
+    second = offline_reply(messages("Hallo", first, "Meine Schwester versteht mich einfach nicht"))
+
+    assert (german := listening("de")) is not None
+    assert first == german.simple
+    assert second in german.asks
+
+
+def test_it_knows_the_name_that_somebody_said_and_what_it_was_about() -> None:
+    said = messages("My name is Sam", "Hello.", "I am anxious about my exam", "I see.")
+
+    assert "call you Sam" in offline_reply([*said, *messages("what's my name?")])
+    assert "anxiety and work" in offline_reply([*said, *messages("what were we talking about?")])
+
+
+def test_a_session_of_small_talk_is_told_as_such_and_other_ones_are_left_to_their_own_words() -> None:
+    small, more = messages("hello again", "Hello.", "how are you?"), messages("We painted the kitchen blue")
+
+    assert (told := retold(small)) is not None
+    assert (told.summary, told.themes) == (SMALL_TALK, [])
+    assert retold(more) is None
+
+
 def test_it_offers_an_exercise_that_fits_and_not_in_every_turn() -> None:
     offers = [OFFER in reply for reply in conversation()]
 
@@ -110,12 +221,30 @@ def test_it_takes_a_no_for_a_no() -> None:
         ("I am so worried about my mother", "You say that you are so worried about your mother."),
         ("I feel alone, and nobody calls", "You say that you feel alone."),
         ("I've been sad since he left me", "You say that you are sad."),
+        ("I've been working until midnight", "You say that you have been working until midnight."),
+        ("He thinks that I am boring", ""),
         ("Am I wrong?", ""),
         ("The sea was blue", ""),
     ],
 )
 def test_what_somebody_says_of_themself_is_given_back(message: str, sentence: str) -> None:
     assert mirrored(message) == sentence
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ("My boss keeps criticising everything I do.", "your boss keeps criticising everything you do"),
+        ("And I was late for our meeting", "you were late for your meeting"),
+        ("My father was strict with me", "your father was strict with you"),
+        ("Me and my brother don't talk", "you and your brother don't talk"),
+        ("You never listen to me", ""),
+        ("Is it raining in your town?", ""),
+        ("Fine by me", ""),
+    ],
+)
+def test_what_somebody_tells_is_turned_round(message: str, sentence: str) -> None:
+    assert restated(message) == sentence
 
 
 def test_it_calls_somebody_by_their_name_and_brings_up_the_last_session_if_it_may() -> None:

@@ -1,28 +1,24 @@
 """Memory by talk: seen, corrected, forgotten in two steps, undone. No model is asked."""
 
+import re
 from collections.abc import Sequence
-from itertools import takewhile
-from operator import eq
 from typing import Any
 
 import msgspec
 
 from holdfast.companion.commands import Command
+from holdfast.companion.matching import Known, about_words, matching, telling
 from holdfast.companion.memory import memory_in, source_in
-from holdfast.companion.sayings import simple
+from holdfast.companion.noted import as_known, noted
 from holdfast.companion.state import Companion
 from holdfast.core.errors import InvalidArgument, RecordNotFound, RewindRefused
-from holdfast.core.text import stem, words
-from holdfast.runtime.context import Context
+from holdfast.runtime.context import Context, MemoryMode
 from holdfast.runtime.draft import Delta
 from holdfast.runtime.memory import Arc, Candidate, Fact, Memory, Rule, Target, stated
-from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.refusing import refusals
 from holdfast.runtime.messages import Message
 
-Known = Fact | Arc | Rule
 SHOWN = 12
-READ = 500
 SECOND = {"is": "are", "was": "were", "has": "have", "does": "do", "goes": "go"}
 NOT_KEPT = (
     "I keep nothing in this conversation: it is not stored, so there is nothing to look at, to change or to "
@@ -35,16 +31,12 @@ NOTHING_OF_IT = "There is nothing just before this that I could forget."
 NAME, ASKED, MENTIONED = "IS_CALLED", "ASKED_TO_REMEMBER", "MENTIONED"
 """What a fact says of a name, and what it says if all of it is in its object."""
 
+BIRTHDAY = "HAS_BIRTHDAY_ON"
+WHEN = re.compile(r"(?:in|on|at)\b", re.IGNORECASE)
+USER = re.compile(r"\b[Tt]he user(?P<s>'s)?\b")
+"""Whom a rule speaks of; they read it themselves."""
+
 BEFORE = 4
-ROOT, ENDING = 4, 3
-VAGUE = frozenset(
-    map(
-        stem,
-        words(
-            "everything anything something thing all fact know remember tell told said call called name me"
-        ),
-    )
-)
 
 
 async def memory_control(state: Companion, ctx: Context) -> Delta:
@@ -59,7 +51,7 @@ async def memory_control(state: Companion, ctx: Context) -> Delta:
     command = msgspec.convert(action, Command)
     match command.kind:
         case "list":
-            return _said(await _listed(memory, command))
+            return _said(await _listed(memory, command, state, ctx))
         case "forget":
             return await _proposed(memory, command, state.message)
         case "forget_that":
@@ -67,7 +59,7 @@ async def memory_control(state: Companion, ctx: Context) -> Delta:
         case "wrong":
             return _said(await _asked_how(memory, await state.history.tail(BEFORE)))
         case "correct":
-            return _said(await _corrected(memory, command, ctx, state.message))
+            return _said(await _corrected(memory, command, state, ctx))
         case "remember":
             return _said(await _remembered(memory, command.what, ctx, state.message))
         case "undo":
@@ -79,10 +71,14 @@ async def memory_control(state: Companion, ctx: Context) -> Delta:
 def sentence_of(known: Known) -> str:
     """One line for what is known, as a person reads it."""
     if isinstance(known, Rule):
-        return known.text
+        return USER.sub(
+            lambda found: f"{'Y' if found[0][0] == 'T' else 'y'}ou{'r' if found['s'] else ''}", known.text
+        )
     if isinstance(known, Arc):
         return f"Earlier session: {known.summary}"
-    if known.subject.lower() == "user":
+    if known.predicate == BIRTHDAY:
+        told = f"Your birthday is {'' if WHEN.match(known.object) else 'on '}{known.object}."
+    elif known.subject.lower() == "user":
         told = f"You {_in_second_person(known)} {known.object}."
     else:
         told = f"Your {known.subject} {known.worded} {known.object}."
@@ -97,17 +93,50 @@ def _in_second_person(fact: Fact) -> str:
     return " ".join([*(denied if fact.negated else [verb]), *rest])
 
 
-async def _listed(memory: Memory, command: Command) -> str:
-    about = command.what
-    found = await _matching(memory, about, loosely=bool(command.language))
-    if not found:
-        return (
-            f"I remember nothing about {about}." if _telling(about) else "I remember nothing about you yet."
-        )
+async def _listed(memory: Memory, command: Command, state: Companion, ctx: Context) -> str:
+    """What is kept and what is only noted so far, each under its name."""
+    about, loosely = command.what, bool(command.language)
+    everything = await matching(memory, "")
+    new = [as_known(each) for each in await noted(state, ctx) if not _is_settled(each, everything)]
+    kept, fresh = (about_words(known, about, loosely=loosely) for known in (everything, new))
+    if not kept and not fresh:
+        what = f"about {about}" if telling(about) else "about you yet"
+        return f"I remember nothing {what}."
+    parts = [f"This is what I remember:\n{_lines(kept)}"] if kept else []
+    parts += [f"In this conversation you have told me:\n{_lines(fresh)}\n{LATER}"] if fresh else []
     recall = (await memory.profile()).recall
-    off = "" if recall else "\nI do not bring these up unless you ask, as you wished."
-    ending = "You can ask me to correct or to forget any of it."
-    return f"This is what I remember:\n{_lines(found)}{off}\n{ending}"
+    parts += [] if recall else ["I do not bring these up unless you ask, as you wished."]
+    return "\n".join([*parts, "You can ask me to correct or to forget any of it.", *_until(ctx)])
+
+
+def _is_settled(candidate: Candidate, kept: Sequence[Known]) -> bool:
+    """Whether the memory says the same as a candidate, or something newer in its place."""
+    new = as_known(candidate)
+    return any(
+        sentence_of(known) == sentence_of(new) or (candidate.single and _replaces(known, candidate))
+        for known in kept
+    )
+
+
+def _replaces(known: Known, candidate: Candidate) -> bool:
+    """Whether a fact is about the same as a candidate, of which there can be one only, and newer."""
+    if not isinstance(known, Fact):
+        return False
+    is_same = (known.subject, known.predicate) == (candidate.subject, candidate.predicate)
+    return is_same and _time(known) > _time(candidate)
+
+
+def _time(learned: Fact | Candidate) -> int:
+    return 0 if learned.source is None else learned.source.time
+
+
+LATER = "What is worth it is kept when the session ends."
+UNTIL = "I remember it until this conversation ends; nothing of it is kept."
+
+
+def _until(ctx: Context) -> list[str]:
+    """How long what is remembered lasts, where that is not long."""
+    return [UNTIL] if ctx.memory_mode is MemoryMode.INCOGNITO else []
 
 
 def _lines(found: Sequence[Known]) -> str:
@@ -118,10 +147,10 @@ def _lines(found: Sequence[Known]) -> str:
 
 async def _proposed(memory: Memory, command: Command, message: str) -> dict[str, Any]:
     """Show what would be forgotten, and wait for a word."""
-    found = await _matching(memory, command.what, loosely=bool(command.language))
+    found = await matching(memory, command.what, loosely=bool(command.language))
     if not found:
         again = " I will not keep it from this conversation either." if refusals([message]) else ""
-        what = f"about {command.what}" if _telling(command.what) else "about you"
+        what = f"about {command.what}" if telling(command.what) else "about you"
         return _said(f"I have kept nothing {what}, so there is nothing to forget.{again}")
     return await _pending(memory, found)
 
@@ -155,7 +184,7 @@ async def _told_last(memory: Memory, recent: Sequence[Message]) -> list[Known]:
     if not is_about_memory(recent):
         return []
     reply = next(entry.text for entry in reversed(recent) if entry.role == "assistant")
-    return [known for known in await _matching(memory, "") if sentence_of(known) in reply]
+    return [known for known in await matching(memory, "") if sentence_of(known) in reply]
 
 
 def is_about_memory(recent: Sequence[Message]) -> bool:
@@ -179,10 +208,12 @@ async def _answered(memory: Memory, pending: dict[str, Any], *, agreed: bool) ->
     return {**_said(text), **done}
 
 
-async def _corrected(memory: Memory, command: Command, ctx: Context, message: str) -> str:
+async def _corrected(memory: Memory, command: Command, state: Companion, ctx: Context) -> str:
     found = await _correctable(memory, command)
+    if not found and await _kept_now(memory, command, state, ctx):
+        found = await _correctable(memory, command)
     if not found and command.said:
-        return await _remembered(memory, command.said, ctx, message)
+        return await _remembered(memory, command.said, ctx, state.message)
     if not found:
         return f"I remember nothing about {command.old}, so there is nothing to correct."
     if len(found) > 1:
@@ -190,22 +221,35 @@ async def _corrected(memory: Memory, command: Command, ctx: Context, message: st
     before = found[0]
     try:
         after = await memory.correct(
-            before.id, object=_replacing(before, command), quote=message, source=await source_in(ctx)
+            before.id, object=_replacing(before, command), quote=state.message, source=await source_in(ctx)
         )
     except RecordNotFound:
         return "That is not in my memory any more, so nothing was changed."
     return f"Corrected. I now remember: {sentence_of(after)}"
 
 
+async def _kept_now(memory: Memory, command: Command, state: Companion, ctx: Context) -> bool:
+    """Keep at once what was only noted and is being corrected, so that there is something to correct."""
+    about, loosely = command.old or command.what, bool(command.language)
+    meant = [
+        candidate
+        for candidate in await noted(state, ctx)
+        if about_words([as_known(candidate)], about, loosely=loosely)
+    ]
+    if meant:
+        await memory.learn(meant, run=ctx.turn.id, key=f"correct {ctx.turn.id}")
+    return bool(meant)
+
+
 async def _correctable(memory: Memory, command: Command) -> Sequence[Fact | Rule]:
     """What a correction may mean. One that says a name, and not what was wrong, is about a name first."""
     about = command.old or command.what
-    matching = await _matching(memory, about, loosely=bool(command.language))
-    found = [known for known in matching if not isinstance(known, Arc)]
+    alike = await matching(memory, about, loosely=bool(command.language))
+    found = [known for known in alike if not isinstance(known, Arc)]
     if not command.said:
         return found
     whose = {each.subject for each in stated(_sentence(command.said)) if each.predicate == NAME}
-    facts = [known for known in await _matching(memory, "") if isinstance(known, Fact)]
+    facts = [known for known in await matching(memory, "") if isinstance(known, Fact)]
     named = [fact for fact in facts if fact.predicate == NAME and (fact in found or fact.subject in whose)]
     return named or [fact for fact in facts if fact in found]
 
@@ -236,8 +280,10 @@ async def _remembered(memory: Memory, what: str, ctx: Context, message: str) -> 
     ]
     learned = await memory.learn(candidates, run=ctx.turn.id, key=f"remember {ctx.turn.id}")
     ids = {outcome.id for outcome in learned.outcomes}
-    lines = _lines([known for known in await _matching(memory, "") if known.id in ids])
+    lines = _lines([known for known in await matching(memory, "") if known.id in ids])
     kept = f":\n{lines}\n" if lines else ". "
+    if ctx.memory_mode is MemoryMode.INCOGNITO:
+        return f"I will remember that{kept}{UNTIL}"
     return f"I will remember that{kept}You can ask what I remember at any time, and have me forget it."
 
 
@@ -262,48 +308,6 @@ async def _recall(memory: Memory, *, on: bool) -> str:
         "I will not bring up what I remember unless you ask. How you want to be answered still holds, and "
         "nothing was forgotten."
     )
-
-
-async def _matching(memory: Memory, about: str, *, loosely: bool = False) -> list[Known]:
-    """What is known about some words, the newest first; everything if there are none.
-
-    What is not English has other endings than those that a stem leaves out, so it may be looked for loosely.
-    """
-    profile = await memory.profile()
-    listed = (await memory.page("facts", limit=READ)).facts
-    arcs = (await memory.page("arcs", limit=READ)).arcs
-    known: list[Known] = [*profile.rules, *listed, *arcs]
-    wanted = _telling(about)
-    if not wanted:
-        return known
-    found = [each for each in known if wanted <= _stems(_text(each))]
-    return found if found or not loosely else [each for each in known if _is_alike(about, _text(each))]
-
-
-def _is_alike(about: str, text: str) -> bool:
-    """Whether every word of some is in a text, but for its ending."""
-    there = words(simple(text))
-    return all(any(_differ_in_ending(word, other) for other in there) for word in words(simple(about)))
-
-
-def _differ_in_ending(first: str, second: str) -> bool:
-    same = sum(1 for _ in takewhile(bool, map(eq, first, second)))
-    return first == second or (same >= ROOT and max(len(first), len(second)) - same <= ENDING)
-
-
-def _text(known: Known) -> str:
-    if isinstance(known, Rule):
-        return f"{known.about} {known.text}"
-    return f"{known.text} {known.summary}" if isinstance(known, Arc) else known.text
-
-
-def _telling(about: str) -> set[str]:
-    """The stems that say what a command is about."""
-    return {stem(word) for word in words(about) if word not in FUNCTION_WORDS and word not in VAGUE} - VAGUE
-
-
-def _stems(text: str) -> set[str]:
-    return {stem(word) for word in words(text)}
 
 
 def _sentence(text: str) -> str:

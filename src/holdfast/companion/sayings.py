@@ -49,6 +49,19 @@ class Saying(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""
 
 
+class Listening(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said in a language of which little is understood: that it is so, and what can be asked."""
+
+    simple: str
+    asks: tuple[str, ...]
+
+
+def listening(language: str) -> Listening | None:
+    """What is said in a language; None if it is none of the file."""
+    said = _read().get(language)
+    return None if said is None else msgspec.convert(said, Listening)
+
+
 @cache
 def languages() -> tuple[str, ...]:
     """The languages of the file."""

@@ -11,14 +11,16 @@ from holdfast.core.text import stem, words
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that people speak about: its words, what is said of it, and which approach fits."""
+    """One thing that people speak about: its words, what is said and asked of it, and which approach fits."""
 
     id: str
     name: str
     words: tuple[str, ...]
+    unless: tuple[str, ...] = ()
     approach: Approach
-    reflection: str
-    question: str
+    reflections: tuple[str, ...]
+    questions: tuple[str, ...]
+    explains: str
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +56,12 @@ def topics_in(text: str) -> list[Topic]:
     return [
         topic
         for topic, single, phrases in _stems()
-        if single & stems or any(f" {phrase} " in told for phrase in phrases)
+        if (single & stems or _has(told, phrases)) and not _has(told, topic.unless)
     ]
+
+
+def _has(told: str, phrases: tuple[str, ...]) -> bool:
+    return any(f" {phrase} " in told for phrase in phrases)
 
 
 BREAK = re.compile(r"(?<=[.!?…])\s+|\n+")

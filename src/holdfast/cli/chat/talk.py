@@ -27,6 +27,10 @@ from holdfast.threads.database import Database
 NOWHERE = "memory://"
 OFFLINE = "offline"
 PAGE, MOST = 50, 1000
+GUEST = (
+    "You are a guest: nothing is kept when you leave. Ask “What do you remember about me?” for what is known "
+    "until then."
+)
 Entry: TypeAlias = Fact | Arc | Rule
 
 
@@ -55,10 +59,10 @@ class Talk:
         """What is known of the user, or of the thread if there is none.
 
         Raises:
-            InvalidArgument: A guest talks, of whom nothing is known.
+            InvalidArgument: A guest talks, of whom nothing is kept.
         """
         if self.who.is_guest:
-            raise InvalidArgument(problem="You are a guest: nothing is remembered, and nothing is kept.")
+            raise InvalidArgument(problem=GUEST)
         return memory_of(self.own, self.who.thread, self.who.user)
 
     @property

@@ -57,10 +57,15 @@ def _style(message: str) -> Style:
         return "closing"
     if TECHNIQUE.search(message):
         return "technique"
-    if EXPLAIN.search(message) and "?" in message:
+    if is_asking_why(message):
         return "psychoeducation"
     if PAINFUL.search(message):
         return "supportive"
     if len(message.split()) <= VAGUE:
         return "clarifying"
     return "reflective"
+
+
+def is_asking_why(message: str) -> bool:
+    """Whether a message asks how something works, with or without a question mark."""
+    return bool((EXPLAIN.search(message) and "?" in message) or EXPLAIN.match(message.lstrip()))

@@ -6,7 +6,8 @@ from typing import Any
 from holdfast.companion.exercises.catalogue import Exercise, catalogue
 from holdfast.companion.exercises.choosing import fitting
 from holdfast.companion.exercises.stage import under_way
-from holdfast.companion.offline import ASKED, OfflineModel
+from holdfast.companion.offline import OfflineModel, aside
+from holdfast.companion.remarks import remark_in
 from holdfast.companion.replies.careful import Careful
 from holdfast.companion.replies.composing import instructions, unknown_skills
 from holdfast.companion.state import WINDOW, Companion
@@ -48,7 +49,7 @@ async def _worded(state: Companion, request: Request, ctx: Context) -> tuple[str
     """A reply and who worded it. If the model does not answer, somebody still gets one."""
     beside, model = under_way(state), ctx.response_llm
     ending = "" if beside is None else f"When you are ready, we go on: {beside[0].steps[beside[1].step].say}"
-    simple = _simple(state, beside[0] if beside else None)
+    simple = _simple(state, request, beside[0] if beside else None)
     if isinstance(model, OfflineModel) or model is None:
         return await _asked(simple, ending, request, ctx), "offline"
     try:
@@ -61,11 +62,13 @@ async def _asked(model: Model, ending: str, request: Request, ctx: Context) -> s
     return (await ctx.turn.ask(Careful(model, ending=ending), request)).text
 
 
-def _simple(state: Companion, beside: Exercise | None) -> Model:
+def _simple(state: Companion, request: Request, beside: Exercise | None) -> Model:
     """What answers without a language model."""
-    if beside is not None and not ASKED.search(state.message):
-        return Fixed(explained(beside, state.response_style))
-    return Fixed(offered(state)) if state.response_style == "technique" else OfflineModel()
+    if beside is not None:
+        replied = [message.text for message in request.messages if message.role == "assistant"]
+        return Fixed(aside(state.message, replied) or explained(beside, state.response_style))
+    offers = state.response_style == "technique" and remark_in(state.message) is None
+    return Fixed(offered(state)) if offers else OfflineModel()
 
 
 def offered(state: Companion) -> str:
@@ -84,7 +87,10 @@ def explained(exercise: Exercise, style: str) -> str:
         )
     if style == "psychoeducation":
         return f"What it is for: {exercise.purpose} It is no treatment, and nothing has to come of it."
-    return "There is no right or wrong in it. Do it in your own way, at your own pace, as far as it is good."
+    return (
+        "If that is about the exercise: there is no right or wrong in it. Do it in your own way, at your own "
+        "pace. For anything else, say stop, and we talk about that."
+    )
 
 
 class Fixed:
