@@ -1,9 +1,10 @@
 """The crisis gate in a turn: floor before model, what follows from a level, nothing that withholds it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -13,16 +14,22 @@ from holdfast.companion.crisis.floor import floor
 from holdfast.companion.crisis.gate import crisis_gate, crisis_gate_within
 from holdfast.companion.crisis.help import located, reply, resources_in
 from holdfast.companion.crisis.judging import Judgement, settle
+from holdfast.companion.crisis.listening import heard, heard_after
 from holdfast.companion.crisis.responses import crisis_response
 from holdfast.companion.state import Companion
 from holdfast.companion.values import AgentOutput, CrisisAssessment, Level, assessment
+from holdfast.companion.voice import HEARING
 from holdfast.core.encoding import encode
 from holdfast.core.errors import ModelFailed
 from holdfast.runtime.crises import Crisis, crises
 from holdfast.runtime.engine import Runtime
+from holdfast.runtime.hearing import Hearing, Utterance
+from holdfast.runtime.logs import Log
 from holdfast.runtime.loop import Stage
 from holdfast.runtime.messages import Message
+from holdfast.runtime.models import Model, Part, Reply, Request, Usage
 from holdfast.runtime.outputs import Done
+from holdfast.runtime.safety import gate
 from holdfast.testing.faults import FailingStore
 from holdfast.testing.scripted import ScriptedModel
 from holdfast.threads.database import Database
@@ -55,7 +62,7 @@ async def respond(state: Companion, ctx: hf.Context) -> hf.Delta:
 
 @asynccontextmanager
 async def talking(
-    db: Database, model: ScriptedModel | None = None, gate: Stage = crisis_gate, then: Stage = respond
+    db: Database, model: Model | None = None, gate: Stage = crisis_gate, then: Stage = respond
 ) -> AsyncIterator[Runtime[Companion, Seen]]:
     quiet: dict[str, Any] = {"sweep_seconds": 3600, "finalize_active_sessions_on_close": False}
     runtime = Runtime(db, schema=Companion, stages=[gate, then], model=model, output=Seen, **quiet)
@@ -69,7 +76,7 @@ async def db() -> AsyncIterator[Database]:
         yield opened
 
 
-async def said(db: Database, message: str, model: ScriptedModel | None = None, **options: Any) -> Done[Seen]:
+async def said(db: Database, message: str, model: Model | None = None, **options: Any) -> Done[Seen]:
     async with talking(db, model, **options) as runtime:
         return await runtime.run_turn("a", message, user="ada")
 
@@ -185,6 +192,76 @@ async def test_a_slow_model_is_not_waited_for(db: Database) -> None:
     assert done.output.response_text == reply("level_2", "en")
 
 
+class Odd:
+    """A model that does, when it is asked for a judgement, whatever it was made with."""
+
+    name = "odd"
+
+    def __init__(self, does: Callable[[], Any]) -> None:
+        self._does = does
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        yield Reply(text="I see.")
+
+    async def fill(self, request: Request, kind: type[Any]) -> tuple[Any, Usage]:
+        given = self._does()
+        return (await given if asyncio.iscoroutine(given) else given), Usage()
+
+
+def raising(error: BaseException) -> Callable[[], NoReturn]:
+    def does() -> NoReturn:
+        raise error
+
+    return does
+
+
+@pytest.mark.promise("A-08")
+@pytest.mark.parametrize(
+    "does",
+    [
+        raising(ValueError("zanzibar")),
+        raising(KeyError("zanzibar")),
+        raising(asyncio.CancelledError("zanzibar")),
+        lambda: None,
+        lambda: "zanzibar",
+        lambda: Judgement(level=9),
+        lambda: Judgement(level=-1),
+        lambda: Judgement(level=2, confidence=math.nan),
+    ],
+    ids=["value", "key", "cancelled", "nothing", "text", "too high", "too low", "no number"],
+)
+@pytest.mark.parametrize(("message", "level"), [(UNCLEAR, 1), (RISK, 2)])
+async def test_whatever_a_model_does_the_floor_decides(
+    db: Database, does: Callable[[], Any], message: str, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = await said(db, message, Odd(does))
+
+    assert (done.termination, done.output.response_text) == ("natural", reply(f"level_{level}", "en"))
+    assert done.output.crisis_audit["classifier_path"] == "floor_after_llm_failure"
+    assert [(row.level, row.llm_failed) for row in await rows(db)] == [(level, True)]
+    assert "zanzibar" not in caplog.text
+
+
+async def test_a_model_that_does_not_stop_when_it_is_told_to_is_left_behind(db: Database) -> None:
+    released = asyncio.Event()
+
+    async def stubborn() -> Judgement:
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+        raise ValueError("zanzibar")
+
+    try:
+        async with asyncio.timeout(5):
+            done = await said(db, RISK, Odd(stubborn), gate=crisis_gate_within(0.02))
+    finally:
+        released.set()
+
+    assert done.output.response_text == reply("level_2", "en")
+
+
 async def test_no_model_is_asked_about_danger_that_is_plain(db: Database) -> None:
     model = ScriptedModel()
     await said(db, DANGER, model)
@@ -245,6 +322,166 @@ async def test_the_safe_reply_goes_out_if_the_stage_that_words_it_fails(db: Data
     done = await said(db, DANGER, then=breaks)
 
     assert done.text == reply("level_3", "en")
+
+
+@pytest.mark.promise("R-22")
+async def test_what_is_unclear_is_asked_about_also_if_the_store_fails(db: Database) -> None:
+    failing = Database(FailingStore(db.store, fail_at=1)).scope(tenant=db.tenant)
+    done = await said(failing, UNCLEAR)
+
+    assert done.text == reply("level_1", "en")
+
+
+@pytest.mark.promise("R-22")
+async def test_what_only_a_failing_model_left_unclear_is_asked_about_also_if_a_stage_fails(
+    db: Database,
+) -> None:
+    async def breaks(state: Companion, ctx: hf.Context) -> hf.Delta:
+        raise ValueError("zanzibar")
+
+    done = await said(db, "I cleared out my room", Odd(raising(ValueError())), then=breaks)
+
+    assert (floor("I cleared out my room").level, done.text) == (Level.NONE, reply("level_1", "en"))
+
+
+@gate
+async def declares_and_breaks(state: Companion, ctx: hf.Context) -> hf.Delta:
+    """A gate that fails after it has found something, with an error of its own and words in it."""
+    ctx.turn.record_crisis(level=3, path="own")
+    ctx.turn.safe_reply("Call somebody.")
+    raise ValueError(state.message)
+
+
+@pytest.mark.promise("R-22")
+@pytest.mark.parametrize("fails_at", [0, 1, 3])
+async def test_a_gate_that_breaks_withholds_nothing_that_it_declared(
+    db: Database, fails_at: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = Database(FailingStore(db.store, fail_at=fails_at)).scope(tenant=db.tenant)
+    done = await said(failing, DANGER, gate=declares_and_breaks)
+
+    assert (done.text, done.termination) == ("Call somebody.", "error")
+    assert [row.level for row in await rows(db)] == [3]
+    assert "zanzibar" not in caplog.text
+
+
+@pytest.mark.promise("R-22", "R-21")
+async def test_a_gate_that_breaks_in_a_call_withholds_nothing_that_it_declared(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    utterance = Utterance(thread="a", id="u1", said=DANGER, user="ada")
+    async with talking(db) as runtime:
+        found = await runtime.hear(utterance, hearing=Hearing(stages=(declares_and_breaks,)))
+
+    assert (found.level, found.say) == (3, "Call somebody.")
+    assert [row.level for row in await rows(db)] == [3]
+    assert "zanzibar" not in caplog.text
+
+
+@pytest.mark.promise("A-08")
+async def test_a_message_is_judged_also_if_the_turns_before_cannot_be_read(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(self: Log[Any], count: int) -> NoReturn:
+        raise RuntimeError("no driver")
+
+    async with talking(db) as runtime:
+        monkeypatch.setattr(Log, "tail", fails)
+        found = await runtime.hear(Utterance(thread="a", id="u1", said=RISK), hearing=HEARING)
+
+    assert (found.level, found.say) == (2, reply("level_2", "en"))
+
+
+@pytest.mark.promise("A-08")
+async def test_if_the_floor_itself_fails_somebody_is_asked(
+    db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(message: str, before: Sequence[Message] = ()) -> NoReturn:
+        raise IndexError(message)
+
+    monkeypatch.setattr("holdfast.companion.crisis.listening.floor", fails)
+    done = await said(db, DANGER)
+
+    assert done.output.response_text == reply("level_1", "en")
+    assert [row.level for row in await rows(db)] == [1]
+    assert "zanzibar" not in caplog.text
+
+
+# What can be read.
+
+
+@pytest.mark.promise("A-08")
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I want to die\x00",
+        "\x00I want\x01 to die",
+        "I want to \u202edie\u202c",
+        "I \u2066want to\u2069 die",
+        "I want to d\u200bie",
+        "I want to die \ud83d",
+        "I want to die" + " \n" * 5_000,
+        "I want to die " + "x" * 100_000,
+        "I want to die " + "k-i-l-l " * 20_000,
+        "ab" * 100_000 + " I want to die",
+    ],
+    ids=range(10),
+)
+def test_nothing_around_the_words_hides_them(message: str) -> None:
+    assert heard(message).level >= Level.RISK
+
+
+@pytest.mark.parametrize("message", ["", " ", "\x00", "\udc00", "?!", "…", "a" * 50_000, "\u202e"])
+def test_whatever_has_no_words_is_no_sign(message: str) -> None:
+    assert heard(message).level == Level.NONE
+
+
+DAY = (
+    "I got up at seven and made coffee. The bus was late, so I read about gardens. My sister called about "
+    "her new flat. At lunch there was soup. We had a meeting about the budget. I bought bread and apples. "
+)
+
+
+@pytest.mark.promise("A-08")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "I want to kill myself.",
+        "I have the pills here and I will take them all tonight.",
+        "I don't want to be here anymore.",
+    ],
+)
+@pytest.mark.parametrize("times", [2, 4, 12])
+def test_danger_in_the_middle_of_a_long_message_is_found(words: str, times: int) -> None:
+    assert heard(DAY * times + words + " " + DAY * times).level >= Level.RISK
+
+
+@pytest.mark.parametrize("times", [2, 12])
+def test_a_long_message_about_a_day_is_no_sign(times: int) -> None:
+    assert heard(DAY * times).level == Level.NONE
+
+
+def test_a_sentence_without_an_end_is_read_in_pieces_too() -> None:
+    endless = "and then we went on and on about the garden and the bus and the soup " * 12
+
+    assert heard(f"{endless} I want to kill myself {endless}").level >= Level.RISK
+
+
+@pytest.mark.promise("A-08")
+@pytest.mark.parametrize("asked", ["check", "level_1"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "No. I have the pills in front of me and will take them when my son is asleep",
+        "No, but I wrote the letters and gave the dog away",
+        "I'm safe. He isn't. I've mixed something in his stew, and I'm watching him eat",
+    ],
+)
+async def test_a_no_to_our_question_makes_nothing_lighter_that_follows_it(asked: str, answer: str) -> None:
+    before = [Message(role="user", content=RISK), Message(role="assistant", content=reply(asked, "en"))]
+    found = heard_after(heard(answer), answer, before)
+
+    assert (found.level >= Level.RISK, found.says_safe) == (True, False)
 
 
 # The episode's level.

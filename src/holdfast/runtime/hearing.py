@@ -5,13 +5,14 @@ one utterance. What they find is in the crisis log at once, also if the turn is 
 """
 
 import dataclasses
+import logging
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from holdfast.core import making
 from holdfast.core.encoding import JSON, plain
-from holdfast.core.errors import HoldfastError, NotThere, RecordNotFound, StoreFailed
+from holdfast.core.errors import NotThere, RecordNotFound, StoreFailed
 from holdfast.core.values import HISTORY, Head, Item, LogSize, Put, Record
 from holdfast.runtime.crises import CRISIS, Assessment, crisis_of, row_of
 from holdfast.runtime.draft import Draft
@@ -23,13 +24,14 @@ from holdfast.runtime.messages import Message, item_of
 from holdfast.runtime.outputs import REPLIES
 from holdfast.runtime.pipeline import context_of, run_stages
 from holdfast.runtime.runs import Run
-from holdfast.runtime.safety import GATE
+from holdfast.runtime.safety import GATE, said_of
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.starting import key_id
 from holdfast.runtime.turn import Turn
 from holdfast.runtime.turns import nobody
 from holdfast.threads.database import Database
 
+log = logging.getLogger("holdfast")
 REASON = "Heard"
 FIRST = "1.1"
 """The end of the id of the first row that a run makes."""
@@ -78,9 +80,12 @@ async def hear(db: Database, given: Utterance, settings: Settings, hearing: Hear
     turn, journal = _turn(db, given, settings, head, episode)
     try:
         await run_stages(stages, context_of(turn, settings))
-    except HoldfastError:
+    except Exception as error:
         if turn.safe is None:
             raise
+        log.warning(
+            "What was heard on thread %s is answered, though a gate failed: %s", thread, said_of(error)
+        )
     rows = _rows([*journal.logged, *journal.unwritten()], given, episode)
     await _kept(db, rows, settings)
     await _noted(db, thread, turn.draft.state, head, how.keeps)

@@ -54,8 +54,8 @@ async def without_store(
     turn = Turn(draft, journal, settings.patience, emit)
     try:
         await run_stages(gates, context_of(turn, settings))
-    except HoldfastError as error:
-        log.warning("A gate failed while the store did: %s", error)
+    except Exception as error:  # noqa: BLE001  # a stage is not ours: what it declared before goes out
+        log.warning("A gate failed while the store did: %s", said_of(error))
     rows = [*journal.logged, *journal.unwritten()]
     settings.held_crises.hold(db, rows)
     if turn.safe is None:
@@ -94,10 +94,9 @@ def answered(
     turn: Turn, settings: Settings, failure: Exception, *, version: int = 0, held: bool = False
 ) -> Done[Any]:
     """The safe reply of a turn that failed, with what went wrong in its diagnostics."""
-    problem = failure.code if isinstance(failure, HoldfastError) else type(failure).__name__
     _show(turn)
-    note(turn, {PROBLEM: problem, **({CRISIS_LOG: "held"} if held else {})})
-    log.warning("Thread %s got its safe reply, though the turn failed: %s", turn.thread, failure)
+    note(turn, {PROBLEM: _name(failure), **({CRISIS_LOG: "held"} if held else {})})
+    log.warning("Thread %s got its safe reply, though the turn failed: %s", turn.thread, said_of(failure))
     turn.tell(TextDelta(text=turn.safe or "", step=0))
     kind = settings.output
     try:
@@ -107,3 +106,12 @@ def answered(
             thread=turn.thread, run=turn.id, version=version, termination=ERROR, usage=turn.usage
         )
     return msgspec.structs.replace(result, text=turn.safe or "")
+
+
+def said_of(failure: Exception) -> str:
+    """What the program's log says of a failure. A model's or a stage's own words may be the person's."""
+    return str(failure) if isinstance(failure, StoreFailed) else _name(failure)
+
+
+def _name(failure: Exception) -> str:
+    return failure.code if isinstance(failure, HoldfastError) else type(failure).__name__

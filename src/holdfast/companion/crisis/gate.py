@@ -1,6 +1,7 @@
 """The crisis gate: floor, then model, then what must follow. It always answers, whatever fails around it."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -8,18 +9,21 @@ from functools import cached_property
 from typing import Any
 
 import holdfast as hf
-from holdfast.companion.crisis.floor import Judged, floor, language_of
+from holdfast.companion.crisis.floor import Judged, language_of
 from holdfast.companion.crisis.help import located, reply, wording_for
-from holdfast.companion.crisis.judging import Judgement, Settled, request, settle
+from holdfast.companion.crisis.judging import Judgement, Settled, checked, request, settle
+from holdfast.companion.crisis.listening import heard, heard_after, legible
 from holdfast.companion.crisis.turns import said_by_person, turns_before
 from holdfast.companion.state import Companion
 from holdfast.companion.values import Level, assessment
-from holdfast.core.errors import HoldfastError
 from holdfast.runtime.messages import Message
 from holdfast.runtime.safety import gate
 
+log = logging.getLogger("holdfast")
 MODEL_SECONDS = 4.0
 """How long a model may think before the floor decides."""
+GRACE_SECONDS = 0.1
+"""How long a model that was told to stop may take for it. One that does not stop is left behind."""
 
 
 def crisis_gate_within(seconds: float) -> Callable[[Companion, hf.Context], Awaitable[hf.Delta]]:
@@ -29,11 +33,14 @@ def crisis_gate_within(seconds: float) -> Callable[[Companion, hf.Context], Awai
     async def crisis_gate(state: Companion, ctx: hf.Context) -> hf.Delta:
         """Judge the message, declare the safe reply, and log what was found."""
         began = time.perf_counter()
-        _declare(ctx, floor(state.message), Said(state.message, ()))  # before anything that can fail
+        alone = heard(state.message)
+        _declare(ctx, alone, Said(state.message, ()))  # before anything that can fail
         said = Said(state.message, await turns_before(state, ctx))
-        found = floor(said.message, said.before)
+        found = heard_after(alone, said.message, said.before)
         _declare(ctx, found, said)
         settled = await _settled(ctx, said, found, seconds)
+        if settled.level > found.level:
+            _declare(ctx, settled, said)
         _log(ctx, settled)
         return _delta(state, ctx, settled, found, said) | {
             "diagnostics": {
@@ -60,27 +67,52 @@ class Said:
         """The country that they say they are in."""
         return located(said_by_person(self.message, self.before))[0]
 
+    @cached_property
+    def language(self) -> str:
+        """The language that they write in."""
+        return language_of(legible(self.message), self.before)
+
 
 def _declare(ctx: hf.Context, found: Judged | Settled, said: Said) -> None:
     """Declare the reply that goes out whatever becomes of the turn."""
-    if found.level >= Level.RISK:
+    if found.level:
         wording = wording_for(found.level, about=found.about, kind=found.kind)
-        ctx.turn.safe_reply(reply(wording, language_of(said.message, said.before), said.region))
+        ctx.turn.safe_reply(reply(wording, said.language, said.region))
 
 
 async def _settled(ctx: hf.Context, said: Said, found: Judged, seconds: float) -> Settled:
     """What floor and model make of it together. Nothing is above level 3, so then no model is waited for."""
     if ctx.control_llm is None or found.level == Level.IMMINENT:
         return settle(found, None)
+    judged = await _judged(ctx, said, seconds)
+    return settle(found, judged, failed=judged is None)
+
+
+async def _judged(ctx: hf.Context, said: Said, seconds: float) -> Judgement | None:
+    """What the model says of it; nothing if it is late, breaks, or says what is no judgement.
+
+    It has a task of its own, so that one that does not stop when it is told to holds nobody up.
+    """
+    asking = asyncio.ensure_future(
+        ctx.turn.fill(ctx.control_llm, request(said.message, said.before), Judgement)
+    )
+    asking.add_done_callback(_taken_note_of)
     try:
-        async with asyncio.timeout(seconds):
-            judged = await ctx.turn.fill(ctx.control_llm, request(said.message, said.before), Judgement)
-    except (HoldfastError, TimeoutError):
-        return settle(found, None, failed=True)
-    settled = settle(found, judged)
-    if settled.level > found.level:
-        _declare(ctx, settled, said)
-    return settled
+        await asyncio.wait({asking}, timeout=seconds)
+    finally:
+        asking.cancel()
+    await asyncio.wait({asking}, timeout=GRACE_SECONDS)
+    try:
+        return checked(asking.result())
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # whatever it does, the floor decides
+        log.warning("The floor of the crisis gate decides, since the model failed: %s", type(error).__name__)
+        return None
+
+
+def _taken_note_of(asked: "asyncio.Future[Judgement]") -> None:
+    """Look at an error that comes when nobody waits any more. Otherwise it is printed, words and all."""
+    if not asked.cancelled():
+        asked.exception()
 
 
 def _log(ctx: hf.Context, settled: Settled) -> None:

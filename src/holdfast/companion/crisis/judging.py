@@ -62,6 +62,15 @@ def request(message: str, before: Sequence[Message]) -> Request:
     return Request(messages=[*turns, Message(role="user", content=message)], instructions=INSTRUCTIONS)
 
 
+def checked(judged: Judgement) -> Judgement:
+    """A judgement that is one, whoever made it.
+
+    Raises:
+        ValidationError: It is none, or a number of it is out of its range.
+    """
+    return msgspec.json.decode(msgspec.json.encode(judged), type=Judgement)
+
+
 def settle(floor: Judged, judged: Judgement | None, *, failed: bool = False) -> Settled:
     """Make one of two judgements. Without the model's, the floor decides, and errs to caution."""
     if judged is None:

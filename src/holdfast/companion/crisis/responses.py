@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from holdfast.companion.crisis.floor import language_of
 from holdfast.companion.crisis.help import CHECK, located, reply, resources_in, wording_for
+from holdfast.companion.crisis.listening import legible
 from holdfast.companion.crisis.turns import said_by_person, turns_before
 from holdfast.companion.state import Companion
 from holdfast.companion.values import Level
@@ -29,7 +30,7 @@ async def crisis_response(state: Companion, ctx: Context) -> Delta:
 
 
 def _words(state: Companion, before: Sequence[Message], region: str) -> str:
-    language = language_of(state.message, before)
+    language = language_of(legible(state.message), before)
     if state.crisis.needs_clarification:
         return reply(wording_for(Level.UNCLEAR), language, region)
     if state.crisis.needs_crisis_response:

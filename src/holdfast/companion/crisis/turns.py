@@ -1,19 +1,23 @@
 """The turns before this one, as far as the store gives them."""
 
+import logging
 from collections.abc import Sequence
 
 from holdfast.companion.crisis.floor import TURNS
+from holdfast.companion.crisis.listening import legible
 from holdfast.companion.state import WINDOW, Companion
-from holdfast.core.errors import StoreFailed
 from holdfast.runtime.context import Context
 from holdfast.runtime.messages import Message
+
+log = logging.getLogger("holdfast")
 
 
 async def turns_before(state: Companion, ctx: Context) -> Sequence[Message]:
     """What was said before this turn; nothing, if the store cannot say."""
     try:
         recent = await state.history.tail(WINDOW)
-    except StoreFailed:
+    except Exception as error:  # noqa: BLE001  # whatever fails, the message itself is judged
+        log.warning("A message is judged without the turns before it: %s", type(error).__name__)
         return ()
     said = [
         turn
@@ -21,10 +25,10 @@ async def turns_before(state: Companion, ctx: Context) -> Sequence[Message]:
         if turn.run != ctx.turn.id and turn.role in ("user", "assistant") and turn.text
     ]
     if said and said[-1].role == "user" and said[-1].text == state.message:
-        return said[:-1]
-    return said
+        said.pop()
+    return [Message(role=turn.role, content=legible(turn.text)) for turn in said]
 
 
 def said_by_person(message: str, before: Sequence[Message]) -> list[str]:
     """What the person said, oldest first."""
-    return [*(turn.text for turn in before if turn.role == "user"), message]
+    return [*(turn.text for turn in before if turn.role == "user"), legible(message)]
