@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import holdfast as hf
-from holdfast.core.errors import RateLimited, Unauthenticated, UnsafeSettings
+from holdfast.core.errors import KeyReused, RateLimited, Unauthenticated, UnsafeSettings
 from holdfast.server.app import API, create_app
 from holdfast.server.identity.entries import Tenant
 from holdfast.server.identity.keeping import Directory
@@ -127,6 +127,29 @@ async def test_the_numbers_of_the_server_are_for_its_operator_alone(db: hf.Datab
 
     assert {name: answer.status_code for name, answer in answers.items()} == {"admin": 403, "operator": 200}
     assert b"holdfast_requests" in answers["operator"].content
+
+
+async def test_whoever_was_refused_is_counted_too() -> None:
+    async with in_memory(settings=ServerSettings(requests=3)) as users:
+        await users.http.get(f"{API}/threads", headers={"X-API-Key": "hf_made-up"})
+        await users.http.get(f"{API}/nowhere")
+        for _ in range(2):
+            await users().create_thread("t", key="k")
+        with pytest.raises(KeyReused):
+            await users().create_thread("other", key="k")
+        with pytest.raises(RateLimited):
+            await users().threads()
+        numbers = (await users("another").metrics()).decode()
+
+    said = {line for line in numbers.splitlines() if line.startswith("holdfast_requests_total")}
+    assert said == {
+        'holdfast_requests_total{method="GET",status="401"} 1.0',
+        'holdfast_requests_total{method="GET",status="404"} 1.0',
+        'holdfast_requests_total{method="POST",status="201"} 2.0',
+        'holdfast_requests_total{method="POST",status="409"} 1.0',
+        'holdfast_requests_total{method="GET",status="429"} 1.0',
+    }
+    assert "holdfast_conflicts_total 1.0" in numbers
 
 
 async def test_a_store_that_does_not_answer_soon_makes_the_server_not_ready(

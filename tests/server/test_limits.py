@@ -102,10 +102,12 @@ async def test_other_sites_may_not_ask_unless_they_are_named() -> None:
     async with in_memory(settings=ServerSettings(cors=("http://localhost:3000",))) as users:
         named = await users.http.options("/api/v1/threads", headers=asking)
         other = await users.http.options("/api/v1/threads", headers={**asking, "Origin": "http://evil.test"})
+        answer = await users.http.get("/api/v1/threads", headers={**users.headers(), **asking})
 
     assert "access-control-allow-origin" not in closed.headers
     assert named.headers["access-control-allow-origin"] == "http://localhost:3000"
     assert "access-control-allow-origin" not in other.headers
+    assert {"ETag", "Retry-After"} <= set(answer.headers["access-control-expose-headers"].split(", "))
 
 
 def test_settings_travel_to_other_processes_as_variables() -> None:

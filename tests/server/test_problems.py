@@ -126,3 +126,35 @@ async def test_a_request_that_makes_no_sense_is_answered_in_one_shape(
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert answer.headers["content-type"] == "application/problem+json"
     assert set(answer.json()) == {"type", "title", "status", "detail", "code", "facts"}
+
+
+@pytest.mark.parametrize(
+    ("method", "content", "words"),
+    [
+        ("POST", None, "body: it is missing"),
+        ("POST", b"[]", "body: Expected `object`, got `array`"),
+        ("POST", b'{"id": "t", "colour": "red"}', "body: Object contains unknown field `colour`"),
+        ("POST", b"{id", "The body cannot be read: JSON is malformed"),
+        ("POST", b'{"id": "t"', "The body cannot be read: Input data was truncated. Send valid JSON."),
+        ("PATCH", None, "Ask with one of: "),
+    ],
+)
+async def test_a_sentence_says_what_is_wrong_in_the_words_of_whoever_asks(
+    method: str, content: bytes | None, words: str
+) -> None:
+    async with in_memory() as users:
+        answer = await users.http.request(method, "/api/v1/threads", content=content, headers=users.headers())
+
+    assert words in answer.json()["detail"]
+
+
+async def test_what_people_said_is_kept_in_no_cache_and_taken_for_nothing_else() -> None:
+    async with in_memory() as users:
+        await users().run_turn("t", "hi")
+        answers = [
+            await users.http.get(f"/api/v1/{path}", headers=users.headers())
+            for path in ("threads/t", "threads/t/items", "threads/other", "nowhere")
+        ]
+
+    assert {answer.headers["cache-control"] for answer in answers} == {"no-store"}
+    assert {answer.headers["x-content-type-options"] for answer in answers} == {"nosniff"}

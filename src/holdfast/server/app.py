@@ -13,10 +13,8 @@ import msgspec
 from litestar import Litestar, Router
 from litestar.config.cors import CORSConfig
 from litestar.di import Provide
-from litestar.enums import ScopeType
 from litestar.exceptions import HTTPException
-from litestar.middleware import ASGIMiddleware
-from litestar.types import ASGIApp, ControllerRouterHandler, Message, Receive, Scope, Send
+from litestar.types import ControllerRouterHandler, Send
 
 from holdfast.core.errors import HoldfastError, ServerFull
 from holdfast.core.values import DEFAULT_TENANT
@@ -78,6 +76,10 @@ ROUTES: list[ControllerRouterHandler] = [
     *WORKBENCH,
     *SOCKETS,
 ]
+GUARDED = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+"""What goes with every answer that says nothing else: what people said is kept in no cache of a browser."""
+SEEN_BY_PAGES = ["ETag", "Retry-After", "Idempotent-Replayed", "WWW-Authenticate", "Content-Disposition"]
+"""What the pages of other sites that may ask can read of an answer, besides its body."""
 HOUR_MS = 60 * 60 * 1000
 STREAMS_MS = 5_000
 """How long one is told to wait who found no room for a stream."""
@@ -92,7 +94,25 @@ class Application(Litestar):
         if scope["type"] in ("http", "websocket") and b"%2f" in raw.lower():
             parts = raw.partition(b"?")[0].decode("latin-1").split("/")
             scope = {**scope, "path": "/".join(unquote(part).replace("/", SLASH) for part in parts)}
+        if scope["type"] == "http":
+            send = _answering_with(self.state.serving.metrics, scope["method"], send)
         await super().__call__(scope, receive, send)
+
+
+def _answering_with(metrics: Metrics, method: str, send: Send) -> Send:
+    """Count every answer, also of those who were not let in, and say what no browser may do with it."""
+    began = time.perf_counter()
+
+    async def sending(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            metrics.answered(method, message["status"], time.perf_counter() - began)
+            said = message.get("headers", ())
+            names = {name.lower() for name, _ in said}
+            missing = [each for each in GUARDED if each[0] not in names]
+            message = {**message, "headers": [*said, *missing]}
+        await send(message)
+
+    return sending
 
 
 def create_app(
@@ -122,16 +142,20 @@ def create_app(
             *STUDIO,
         ],
         dependencies={"caller": Provide(the_caller), "thread_id": Provide(the_thread)},
-        middleware=[_Counting(), Authentication(door), Repeating()],
+        middleware=[Authentication(door), Repeating()],
         exception_handlers={HoldfastError: refused, HTTPException: misused, Exception: unexpected},
         lifespan=[_lifespan(made, door), *lifespan],
         request_max_body_size=told.body,
-        cors_config=CORSConfig(allow_origins=list(told.cors)) if told.cors else None,
+        cors_config=_cors(told.cors),
         openapi_config=description(f"{API}/openapi"),
         plugins=[Describing()],
         logging_config=None,
         debug=False,
     )
+
+
+def _cors(origins: Sequence[str]) -> CORSConfig | None:
+    return CORSConfig(allow_origins=list(origins), expose_headers=SEEN_BY_PAGES) if origins else None
 
 
 class _Making(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,25 +281,3 @@ async def _tended(serving: Serving) -> None:
         return tenants
 
     await serving.runtimes.tend(known, seconds=serving.settings.sweep_seconds)
-
-
-class _Counting(ASGIMiddleware):
-    """Counts requests."""
-
-    scopes = (ScopeType.HTTP,)
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        """Pass it on, and count what became of it."""
-        metrics: Metrics = scope["litestar_app"].state.serving.metrics
-        began = time.perf_counter()
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                metrics.requests.labels(str(scope.get("method")), str(status)).inc()
-                metrics.request_seconds.observe(time.perf_counter() - began)
-                if status == 409:
-                    metrics.conflicts.inc()
-            await send(message)
-
-        await next_app(scope, receive, sending)

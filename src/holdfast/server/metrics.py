@@ -4,6 +4,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 import holdfast as hf
 
+METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH")
+CONFLICT = 409
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -35,6 +37,13 @@ class Metrics:
 
         about = Gauge("holdfast_about", "Which version this is.", ["version"], registry=self._registry)
         about.labels(hf.__version__).set(1)
+
+    def answered(self, method: str, status: int, seconds: float) -> None:
+        """Count a request by what became of it. Clients may write any method; only known ones are named."""
+        self.requests.labels(method if method in METHODS else "other", str(status)).inc()
+        self.request_seconds.observe(seconds)
+        if status == CONFLICT:
+            self.conflicts.inc()
 
     def text(self) -> bytes:
         """Everything, in the text format."""

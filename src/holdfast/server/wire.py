@@ -62,6 +62,7 @@ PROBLEM = "application/problem+json"
 DENIAL = "websocket.http.response"
 """How a server lets a WebSocket be refused with an answer."""
 HIDDEN = "the server's log says more"
+BODY, DATA = "body", "data"
 
 GROUPS: dict[type[HoldfastError], int] = {
     InvalidInput: 422,
@@ -189,15 +190,26 @@ def _detail(error: HTTPException, status: int) -> str:
         return "The body is larger than this server takes. Send less at once."
     if status == HTTPStatus.NOT_FOUND:
         return "There is nothing here."
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = (error.headers or {}).get("Allow", "")
+        return f"This cannot be asked here in that way. Ask with one of: {allowed}."
+    if status == HTTPStatus.BAD_REQUEST:
+        return f"The body cannot be read: {error.detail}. Send valid JSON."
     return f"{HTTPStatus(status).phrase}: {error.detail}".rstrip(": ")
 
 
 def _reasons(error: ValidationException) -> list[str]:
     extra: Iterable[Any] = error.extra if isinstance(error.extra, list) else ()
     found = [
-        f"{each.get('key', 'body')}: {each.get('message', '')}" for each in extra if isinstance(each, dict)
+        _reason(each.get("key", BODY), each.get("message", "")) for each in extra if isinstance(each, dict)
     ]
     return found or [error.detail]
+
+
+def _reason(key: str, message: str) -> str:
+    """What is wrong with a part of a request. The framework calls the body data, and one that lacks too."""
+    said = "it is missing" if message == repr(key) else message
+    return f"{BODY if key == DATA else key}: {said}"
 
 
 def _retry_headers(error: HoldfastError) -> dict[str, str]:
