@@ -1,9 +1,12 @@
 """The crisis gate in a turn: floor before model, what follows from a level, nothing that withholds it."""
 
 import asyncio
+import json
 import math
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from importlib import resources
 from typing import Any, NoReturn
 
 import msgspec
@@ -79,6 +82,11 @@ async def db() -> AsyncIterator[Database]:
 async def said(db: Database, message: str, model: Model | None = None, **options: Any) -> Done[Seen]:
     async with talking(db, model, **options) as runtime:
         return await runtime.run_turn("a", message, user="ada")
+
+
+def read(name: str) -> Any:
+    """A file of the companion's data."""
+    return json.loads(resources.files("holdfast.companion").joinpath(name).read_text("utf-8"))
 
 
 async def rows(db: Database) -> list[Crisis]:
@@ -580,6 +588,33 @@ def test_every_wording_is_whole(language: str, wording: str) -> None:
 
     assert len(text.split("\n\n")) == 5
     assert "{" not in text
+
+
+@pytest.mark.promise("A-09")
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("wording", ["level_2", "level_3", "helper", "harm_to_others"])
+def test_every_line_of_a_language_and_its_emergency_numbers_are_given_without_a_place(
+    language: str, wording: str
+) -> None:
+    told = read("wording.json")["languages"][language]
+    phones = {line["id"]: line["phone"] for line in read("resources.json")["resources"]}
+    wanted = [told["emergency"], *(phones[line["resource"]] for line in told["lines"])]
+
+    assert [number for number in wanted if number not in reply(wording, language)] == []
+
+
+WRITING = re.compile(
+    r"\b(?:writ|wrote|schreib|geschrieben|escrib|escrit|écri|scri[tv]|schre[ef]|schrijf|pisz|escrev|yaz)"
+)
+
+
+@pytest.mark.promise("R-21")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_wordings_fit_what_was_said_in_a_call_as_well_as_what_was_written(language: str) -> None:
+    wordings = read("wording.json")["languages"][language]["wordings"]
+    told = [parts[name] for parts in wordings.values() for name in ("notice", "support", "limits")]
+
+    assert [text for text in told if WRITING.search(text.lower())] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
