@@ -668,3 +668,23 @@ async def test_no_number_of_a_model_is_ever_shown(db: Database) -> None:
 def test_the_lines_of_a_country_are_the_bundled_ones() -> None:
     assert {line.region for line in resources_in("NL")} == {"NL"}
     assert resources_in("XX") == []
+
+
+@pytest.mark.promise("A-09")
+@pytest.mark.parametrize(
+    ("region", "language", "first"),
+    [
+        ("BE", "fr", "Centre de Prévention du Suicide"),
+        ("BE", "nl", "Zelfmoordlijn 1813"),
+        ("AU", "en", "Lifeline"),
+        ("PL", "pl", "Telefon dla dorosłych w kryzysie emocjonalnym"),
+    ],
+)
+def test_the_first_line_of_a_country_speaks_the_language_and_is_for_everybody(
+    region: str, language: str, first: str
+) -> None:
+    text = reply("level_3", language, region)
+    names = [line.name for line in resources_in(region, language)]
+
+    assert names[0] == first
+    assert sorted(names, key=text.index) == names

@@ -14,6 +14,8 @@ from holdfast.companion.values import Level, Resource, ResourceStatus
 
 MOST = 5
 """How many lines of a country are shown."""
+FOR_ALL = "crisis line"
+"""The kind of a line that is there for everybody in crisis."""
 CHECK, HELPER, HARM, CLARIFY = "check", "helper", "harm_to_others", "level_1"
 
 
@@ -32,16 +34,18 @@ def reply(wording: str, language: str, region: str = "") -> str:
     told = spoken.get(language) or spoken["en"]
     parts = told["wordings"][wording]
     text = "\n\n".join(parts[name] for name in _wording()["parts"])
-    return text.replace("{lines}", _lines(told, region)).replace("{emergency}", _emergency(told, region))
+    lines = _lines(told, language, region)
+    return text.replace("{lines}", lines).replace("{emergency}", _emergency(told, region))
 
 
-def resources_in(region: str) -> list[Resource]:
-    """The lines of a country that come with the companion."""
+def resources_in(region: str, language: str = "") -> list[Resource]:
+    """The lines of a country that come with the companion, those first that speak a language, and for all."""
+    known = [line for line in _resources()["resources"] if line["region"] == region]
+    known.sort(key=lambda line: (language not in line["languages"], line["kind"] != FOR_ALL))
     return [
         Resource(name=line["name"], phone=line["phone"], website=line["website"], region=line["region"])
-        for line in _resources()["resources"]
-        if line["region"] == region
-    ][:MOST]
+        for line in known[:MOST]
+    ]
 
 
 def located(said: Sequence[str]) -> tuple[str, ResourceStatus]:
@@ -71,8 +75,8 @@ def _said_of_oneself(before: str, after: str) -> bool:
     return led or any(after.startswith(f" {word} ") for word in _places()["behind"])
 
 
-def _lines(told: Mapping[str, Any], region: str) -> str:
-    own = resources_in(region)
+def _lines(told: Mapping[str, Any], language: str, region: str) -> str:
+    own = resources_in(region, language)
     if own:
         return "\n".join(f"{line.name}: {line.phone}" for line in own)
     known = {line["id"]: line for line in _resources()["resources"]}

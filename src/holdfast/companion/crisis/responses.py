@@ -1,7 +1,5 @@
 """The crisis response: fixed words by level, and the lines of the country if it is known."""
 
-from collections.abc import Sequence
-
 from holdfast.companion.crisis.floor import language_of
 from holdfast.companion.crisis.help import CHECK, located, reply, resources_in, wording_for
 from holdfast.companion.crisis.listening import legible
@@ -10,27 +8,26 @@ from holdfast.companion.state import Companion
 from holdfast.companion.values import Level
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
-from holdfast.runtime.messages import Message
 
 
 async def crisis_response(state: Companion, ctx: Context) -> Delta:
     """Say the fixed words that the level asks for: never a model's."""
     before = await turns_before(state, ctx)
     region, status = located(said_by_person(state.message, before))
-    text = ctx.turn.safe or _words(state, before, region)
+    language = language_of(legible(state.message), before)
+    text = ctx.turn.safe or _words(state, language, region)
     style = "crisis_response" if state.crisis.needs_crisis_response else "safety_check"
     return {
         "response_text": text,
         "response_style": style,
         "response_style_source": "crisis_gate",
         "inferred_location": region,
-        "found_resources": resources_in(region),
+        "found_resources": resources_in(region, language),
         "resource_lookup_status": status,
     }
 
 
-def _words(state: Companion, before: Sequence[Message], region: str) -> str:
-    language = language_of(legible(state.message), before)
+def _words(state: Companion, language: str, region: str) -> str:
     if state.crisis.needs_clarification:
         return reply(wording_for(Level.UNCLEAR), language, region)
     if state.crisis.needs_crisis_response:
