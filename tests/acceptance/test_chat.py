@@ -286,6 +286,38 @@ def test_the_last_turn_can_be_taken_back(chat: Chat) -> None:
     assert [each["text"] for each in only(said, "history")["messages"] if each["role"] == "user"] == ["Hello"]
 
 
+def test_an_exercise_stands_where_it_stood_before_a_turn_that_is_taken_back(chat: Chat) -> None:
+    lines = ["Let's do box breathing", "yes", "/undo turn", "yes"]
+    first, again = [each["text"] for each in chat(*ALICE, lines=lines) if each["type"] == "answer"][1:]
+
+    assert first == again
+
+
+def test_danger_is_not_taken_back_with_its_turn(chat: Chat) -> None:
+    said = chat(*ALICE, lines=["Hello", "I want to kill myself", "/undo turn", "We had soup"])
+
+    assert only(said, "undo")["messages"] == 2
+    assert "Before we go on: are thoughts of dying" in said[-1]["text"]
+
+
+def test_what_was_told_and_is_not_kept_yet_shows_in_the_memory(chat: Chat) -> None:
+    said = chat(
+        *ALICE,
+        lines=["My sister is called Ann.", "I live in Oslo, but please don't remember that.", "/memory"],
+    )
+
+    assert only(said, "memory")["noted"] == [
+        "Your sister is called Ann. You said: “My sister is called Ann.”"
+    ]
+
+
+def test_a_guest_is_told_how_to_see_what_is_remembered(chat: Chat) -> None:
+    said = chat("--mode", "guest", lines=["Remember that I like jazz", "/memory"], code=1)
+
+    assert "I remember it until this conversation ends" in only(said, "answer")["text"]
+    assert "What do you remember about me?" in only(said, "error")["error"]["problem"]
+
+
 def test_a_conversation_is_written_to_a_new_file_of_its_owner_alone(chat: Chat, tmp_path: Path) -> None:
     file = tmp_path / "talk.md"
     said = chat(*ALICE, lines=["Hello", f"/export {file}", f"/export {file}"], code=1)

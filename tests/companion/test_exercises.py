@@ -244,3 +244,19 @@ async def test_a_question_about_something_else_is_answered_and_the_exercise_wait
     assert "?" not in answer
     assert step.startswith("When you are ready, we go on: ")
     assert (kept.exercise_type, kept.exercise_step) == ("box_breathing", 0)
+
+
+async def test_what_breaks_into_a_step_that_takes_any_answer_is_heard_and_the_step_waits(
+    in_memory: Database,
+) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Can we do box breathing?", "yes")
+        output = await talk.say("Actually, my dad called and I got really upset")
+        kept = (await talk.state()).exercise_state
+        await talk.say("my dad taught me to breathe like that once")
+        later = (await talk.state()).exercise_state
+
+    assert output.response_text.startswith("Thank you for telling me.")
+    assert (kept.exercise_type, kept.exercise_step) == ("box_breathing", 1)
+    assert later.exercise_step == 2

@@ -20,6 +20,7 @@ from holdfast.companion.offline import (
 from holdfast.companion.reflecting import OFFER
 from holdfast.companion.replies.careful import is_fit
 from holdfast.companion.sayings import listening
+from holdfast.companion.topics import all_topics
 from holdfast.core.errors import ModelFailed
 from holdfast.runtime.events import TextDelta
 from holdfast.runtime.messages import Message
@@ -188,6 +189,22 @@ def test_it_knows_the_name_that_somebody_said_and_what_it_was_about() -> None:
 
     assert "call you Sam" in offline_reply([*said, *messages("what's my name?")])
     assert "anxiety and work" in offline_reply([*said, *messages("what were we talking about?")])
+
+
+def test_what_is_not_to_be_kept_is_acknowledged() -> None:
+    said = messages("Hi", "Hello.", "I live in Oslo, but please don't remember that.")
+
+    assert offline_reply(said).startswith("I will not keep that. ")
+
+
+def test_a_message_that_goes_on_with_a_topic_is_asked_about_it_and_another_one_is_not() -> None:
+    before = ("I argued with my sister", "I hear you.")
+    people = next(topic for topic in all_topics() if topic.id == "people")
+
+    assert any(each in offline_reply(messages(*before, "every single day")) for each in people.questions)
+    assert not any(
+        each in offline_reply(messages(*before, "I bought a very old bicycle")) for each in people.questions
+    )
 
 
 def test_a_session_of_small_talk_is_told_as_such_and_other_ones_are_left_to_their_own_words() -> None:

@@ -49,7 +49,7 @@ BEGINNING = re.compile(
 )
 TELLING = re.compile(
     r"(?:i|i['’]?ve|i['’]d|i['’]ll|my|our|we|we['’](?:re|ve|ll|d)|he|she|they|everything|everyone|everybody|nobody|no\s+one|"
-    r"people|the|me\s+and\s+my)\s",
+    r"people|the|me\s+and\s+my|it(?=\s.*\b(?:i|me|my)\b))\s",
     re.IGNORECASE,
 )
 """How a sentence begins that can be given back."""

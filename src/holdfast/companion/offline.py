@@ -20,6 +20,7 @@ from holdfast.companion.topics import sentences, topics_in
 from holdfast.core.errors import ModelFailed
 from holdfast.core.text import words
 from holdfast.runtime.memory.finalizing import Told
+from holdfast.runtime.memory.refusing import refusals
 from holdfast.runtime.memory.rendering import MAY_MENTION
 from holdfast.runtime.memory.values import THEMES
 from holdfast.runtime.messages import Message
@@ -56,6 +57,7 @@ WHO = (
     "I am a program, not a person and not a therapist. I do not diagnose and I cannot see you. I can listen, "
     "give back what I hear, and guide you through an exercise. What is on your mind?"
 )
+NOT_KEEPING = "I will not keep that."
 CLOSING_WORDS = 12
 NAME = re.compile(r"Call the user (?P<name>[^\n.]{1,40})\.")
 LAST = re.compile(r"Last session \((?P<themes>[^)\n]{1,80})\)")
@@ -159,6 +161,8 @@ def offline_reply(messages: Sequence[Message], told: str = "") -> str:
     replied = [message.text for message in messages if message.role == "assistant"]
     wishes = told.partition(WISHES)[2].partition("\n\n")[0]
     text = _answered(said, replied, told) or reflection(said, replied, is_short=bool(SHORT.search(wishes)))
+    if said and refusals(said[-1:]):
+        text = f"{NOT_KEEPING} {text}"
     if FEWER.search(wishes) and OFFER not in text:
         text = without_question(text)
     return text if replied or _says_what_it_is(text) else f"{text}\n\n{WHAT_I_AM}"
@@ -193,7 +197,7 @@ def _answered(said: Sequence[str], replied: Sequence[str], told: str) -> str:
         return _greeting(told, replied)
     if is_no(last) and replied and OFFER in replied[-1]:
         return "That is fine, we leave it. What would you rather talk about?"
-    if is_closing(rest):
+    if is_closing(rest) and not is_no(rest):
         return _farewell(rest)
     made = remark_in(rest)
     if made is not None:

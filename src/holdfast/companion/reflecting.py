@@ -1,5 +1,6 @@
 """What somebody tells, given back without a language model, and one question about it."""
 
+import re
 from collections.abc import Sequence
 
 from holdfast.companion.exercises.choosing import fitting
@@ -13,6 +14,13 @@ OFFER_EVERY = 3
 
 GOES_ON = 3
 """So many messages back a topic is still the one that is talked about."""
+
+FEW = 4
+GOING_ON = re.compile(
+    r"\W*(?:and|but|because|so|it|that|this|he|she|they|him|her|them|every|always|never|still|the\s+same)\b",
+    re.IGNORECASE,
+)
+"""How a message begins that goes on with what was said."""
 
 OPEN = (
     "What is the hardest part of it for you?",
@@ -80,12 +88,19 @@ def _question(said: Sequence[str], replied: Sequence[str], topics: Sequence[Topi
     last, lately = said[-1], " ".join(replied[-OFFER_EVERY:])
     if OFFER not in lately and (offer := _offer(said, replied, topics)):
         return offer
-    current = next((found for text in reversed(said[-GOES_ON:]) if (found := topics_in(text))), [])
+    current = topics or _going_on(said)
     if not current:
         return unsaid(OF_A_STATE if mirrored(last) else NEUTRAL, replied, last)
     own = current[0].questions
     is_left = not all(any(question in reply for reply in replied) for question in own)
     return unsaid(own, replied) if is_left else unsaid(OPEN, replied, last)
+
+
+def _going_on(said: Sequence[str]) -> Sequence[Topic]:
+    """What was talked about before, if a message goes on with it and has no topic of its own."""
+    if len(said[-1].split()) > FEW and not GOING_ON.match(said[-1]):
+        return []
+    return next((found for text in reversed(said[-GOES_ON:]) if (found := topics_in(text))), [])
 
 
 def _offer(said: Sequence[str], replied: Sequence[str], topics: Sequence[Topic]) -> str:

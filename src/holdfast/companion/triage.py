@@ -66,6 +66,14 @@ HOW_TO = re.compile(
     r"which\s+(?:one|ones)|can\s+i|may\s+i|do\s+i|should\s+i|is\s+it\s+ok(?:ay)?|again\?)\b",
     re.IGNORECASE,
 )
+INTERRUPTING = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|oh|but|and|um+|hm+)\W+)*(?:actually|wait|by\s+the\s+way|btw|sorry|hold\s+on|hang\s+on|"
+    r"before\s+(?:we|i)\s+(?:go\s+on|continue)|something\s+(?:else|just\s+happened)|can\s+i\s+(?:just\s+)?say|"
+    r"i\s+(?:have|need|want)\s+to\s+tell\s+you)\b",
+    re.IGNORECASE,
+)
+"""How something of one's own begins in the middle of an exercise that would take any answer."""
+
 INSTRUCTIONS = """\
 You sort one message of a conversation with a supportive companion. Say where it goes:
 "memory_control" only for a command about what the companion remembers; "grounded_lookup" only for a question
@@ -154,12 +162,17 @@ def _within(state: Companion) -> dict[str, Any]:
 
 
 def _is_aside(state: Companion) -> bool:
-    """Whether somebody tells something of their own where an exercise waits for a yes or for a few things."""
+    """Whether somebody tells something of their own where an exercise waits for something else.
+
+    A step that takes any answer is left only by words that say so.
+    """
     found = under_way(state)
     if found is None:
         return False
     step = found[0].steps[found[1].step]
-    return step.waits_for.kind != "answer" and not fits(step, state.message) and _is_told(state.message)
+    is_any = step.waits_for.kind == "answer"
+    is_other = INTERRUPTING.match(state.message) is not None if is_any else not fits(step, state.message)
+    return is_other and _is_told(state.message)
 
 
 def _is_told(message: str) -> bool:

@@ -28,6 +28,9 @@ FEEDBACK = {"y": "positive", "n": "negative", "s": "skip"}
 ASKED = "Did this help? y/n/s (Enter skips): "
 SURE = "Forget it? yes or no: "
 EVERYTHING = 1_000_000
+TURN = 50
+"""A turn has no more messages than that."""
+
 FILE_MODE = 0o600
 BY = "cli"
 
@@ -83,12 +86,18 @@ async def undo(talk: Talk, words: Sequence[str]) -> Told:
 
 
 async def _undo_turn(talk: Talk) -> Told:
+    """Take back the last turn and what it changed in the state: an exercise stands where it stood."""
     who = talk.who
-    window = await talk.runtime.history(who.thread, last=1, user=who.user)
+    window = await talk.runtime.history(who.thread, last=TURN, user=who.user)
     run = window[-1].run if len(window) else None
     if run is None:
         raise InvalidArgument(problem="There is no turn to take back.")
-    done = await talk.runtime.rewind(who.thread, run, user=who.user)
+    before = min(item.version for item in window if item.run == run) - 1
+    state = await talk.runtime.state(who.thread, user=who.user)
+    if before and not state.session_progress.risk_level:
+        done = await talk.runtime.rewind(who.thread, to=before, user=who.user)
+    else:  # that somebody may be in danger is not taken back
+        done = await talk.runtime.rewind(who.thread, run, user=who.user)
     shown = Text(f"The last turn is taken back: {some(done.ended, 'message')}.")
     return Told(kind="undo", facts={"run": run, "version": done.version, "messages": done.ended}, shown=shown)
 

@@ -133,9 +133,15 @@ def threads(found: Sequence[Summary], current: str) -> RenderableType:
 
 
 def memory(
-    profile: Profile, facts: Sequence[Fact], arcs: Sequence[Arc], ids: Mapping[str, str], *, more: bool
+    profile: Profile,
+    facts: Sequence[Fact],
+    arcs: Sequence[Arc],
+    ids: Mapping[str, str],
+    *,
+    noted: Sequence[str] = (),
+    more: bool,
 ) -> RenderableType:
-    """What is known, each with the shortest id that names it."""
+    """What is known, each with the shortest id that names it, and what was noted and is kept later."""
     parts: list[RenderableType] = []
     for name, entries in (
         ("How you want to be answered", profile.rules),
@@ -146,9 +152,12 @@ def memory(
             parts += [Text(name, style="bold"), *(_known(entry, ids) for entry in entries), Text()]
     recall = "may be brought up" if profile.recall else "is brought up only if you ask"
     hint = f"What is known {recall}; /memory recall {'off' if profile.recall else 'on'} changes that."
+    if noted:
+        said = [Padding(Text(clean(line)), (0, 0, 0, 2)) for line in noted]
+        parts += [Text("Noted in this session, and kept when it ends", style="bold"), *said, Text()]
     if not parts:
         parts.append(Text("Nothing is remembered yet. What is worth it is kept when a session ends."))
-    else:
+    elif ids:
         parts.append(Text(f"{hint} /forget ID forgets.", style="dim"))
     return Group(*parts, *([Text("There is more: holdfast memory list.", style="dim")] if more else []))
 

@@ -10,13 +10,17 @@ from rich.text import Text
 from holdfast.cli.chat import screen
 from holdfast.cli.chat.talk import Talk
 from holdfast.cli.chat.told import Told
+from holdfast.companion.memory_control import sentence_of
+from holdfast.companion.noted import as_known, unrefused_among
 from holdfast.core.encoding import plain
 from holdfast.core.errors import InvalidArgument, StoreReadOnly
+from holdfast.runtime.episodes import ACTIVE
 from holdfast.runtime.memory.rendering import rendered
 from holdfast.runtime.memory.retrieving import Retriever
+from holdfast.runtime.memory.values import Candidate
 from holdfast.runtime.searching import Hit, Search, search_everything
 
-SHOWN, LISTED, FOUND = 10, 12, 5
+SHOWN, LISTED, FOUND, RECENT = 10, 12, 5, 60
 LEFT_OFF = 2
 """How many messages of the time before a chat opens with."""
 
@@ -79,10 +83,20 @@ async def _known(talk: Talk) -> Told:
     profile = await talk.memory.profile()
     facts, arcs = await talk.memory.page("facts", limit=50), await talk.memory.page("arcs", limit=SHOWN)
     ids = screen.short_ids([entry.id for entry in await talk.known()])
-    more = facts.next is not None or arcs.next is not None
-    shown = screen.memory(profile, facts.facts, arcs.arcs, ids, more=more)
-    known = {"rules": profile.rules, "facts": facts.facts, "arcs": arcs.arcs}
+    more, noted = facts.next is not None or arcs.next is not None, await _noted(talk)
+    shown = screen.memory(profile, facts.facts, arcs.arcs, ids, noted=noted, more=more)
+    known = {"rules": profile.rules, "facts": facts.facts, "arcs": arcs.arcs, "noted": noted}
     return Told(kind="memory", facts={"recall": profile.recall, **known}, shown=shown)
+
+
+async def _noted(talk: Talk) -> list[str]:
+    """What was told in the session that is open, and is kept when it ends, in words."""
+    episode = (await talk.status()).episode
+    if episode is None or episode.status != ACTIVE:
+        return []
+    candidates = [msgspec.convert(each, Candidate) for each in episode.candidates]
+    said = [message.text for message in await talk.said(RECENT) if message.role == "user"]
+    return [sentence_of(as_known(each)) for each in unrefused_among(candidates, said)]
 
 
 async def search(talk: Talk, words: Sequence[str]) -> Told:
