@@ -140,10 +140,12 @@ class Visitor:
         everybody: bool = False,
         asked: list[str] | None = None,
         refused: str | None = None,
+        timed: bool = False,
     ) -> Page:
         """A page as this user sees it, or as somebody who sees everybody's threads.
 
-        Every request is noted in ``asked``; those for what is ``refused`` find no room in the server.
+        Every request is noted in ``asked``; those for what is ``refused`` find no room in the server. The
+        clock of a page that is ``timed`` can be put forward: nobody waits for what is done now and again.
         """
         page = await (await self._windows.at(self.studio.address)).new_page()
         self._opened.append(page)
@@ -151,6 +153,8 @@ class Visitor:
         await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
         who = json.dumps({"user": self.user, "only": not everybody})
         await page.add_init_script(FRESH.replace("WHO", json.dumps(who)))
+        if timed:
+            await page.clock.install()
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         if asked is not None:

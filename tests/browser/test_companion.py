@@ -29,6 +29,12 @@ from tests.server.live import listening
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
 DATA = ROOT / "src/holdfast/companion"
 DANGER = "I want to kill myself tonight"
+FRAMES = (
+    "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
+)
+"""Wait until what changed has been drawn, and whoever looks at sizes has been told."""
+BEGINS = "(part) => part.getBoundingClientRect().top - part.closest('.scroll').getBoundingClientRect().top"
+"""How far below the upper edge of what is seen of a conversation a part of it begins."""
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
@@ -86,6 +92,7 @@ async def test_a_session_is_held_ended_and_taken_up_on_the_next_thread(guest: Vi
     card = page.get_by_role("group", name="End of the session")
     await card.get_by_role("button", name="Yes").click()
     await expect(card).to_contain_text("The session has ended after 3 turns")
+    await expect(card).to_be_focused()
     await expect(card).to_contain_text("Your sister is called Ann.")
     await card.get_by_role("link", name="Begin another").click()
     await page.get_by_role("button", name="Begin", exact=True).click()
@@ -142,6 +149,38 @@ async def test_somebody_in_danger_gets_the_whole_reply_with_numbers_to_touch(gue
     assert [row.level >= 2 for row in rows] == [True]
     await page.reload()
     await expect(page.locator(".message.careful").get_by_role("link", name="988").first).to_be_visible()
+
+
+async def test_what_is_said_to_somebody_in_danger_stays_in_sight_from_its_beginning(guest: Visitor) -> None:
+    page = await guest.open("/studio/threads", height=640)
+    await begin(page)
+    await say(page, "Hello")
+    await page.evaluate(
+        """() => {
+          const scroller = document.querySelector(".scroll");
+          const scrolled = () => scroller.dispatchEvent(new Event("scroll")); // for the words before it
+          const messages = scroller.querySelector(".message").parentElement;
+          new MutationObserver(scrolled).observe(messages, { childList: true });
+        }"""
+    )
+    answer = await say(page, DANGER)
+    await expect(page.get_by_role("button", name="Send")).to_be_enabled()
+    await page.evaluate(FRAMES)
+
+    assert await answer.evaluate(BEGINS) >= 0
+    await page.reload()
+    await answer.wait_for()
+    await page.evaluate(FRAMES)
+    assert await answer.evaluate(BEGINS) >= 0
+
+
+async def test_a_card_without_room_is_shown_from_its_beginning(guest: Visitor) -> None:
+    page = await guest.open("/studio/threads", width=360, height=560)
+    await begin(page)
+    await page.get_by_role("textbox", name="Message").fill("/help")
+    await page.keyboard.press("Enter")
+
+    await expect(page.get_by_role("heading", name="What you can ask for")).to_be_in_viewport(ratio=1)
 
 
 async def test_every_bundled_number_and_address_can_be_touched(guest: Visitor) -> None:

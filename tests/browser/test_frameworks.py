@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -84,3 +85,4 @@ async def test_a_thread_of_another_framework_is_listed_and_read(
     await expect(page.locator(".message.assistant .about")).to_contain_text(name)
     await expect(page.get_by_text(f"{name} writes this thread.")).to_be_visible()
     await expect(page.get_by_role("textbox", name="Message")).to_have_count(0)
+    await expect(page.locator(".ops .added").last).to_have_text(re.compile(f"assistant: {ANSWERED}$"))

@@ -114,13 +114,67 @@ async def test_words_are_found_in_threads_messages_and_memory(visitor: Visitor) 
 
 
 async def test_the_system_page_says_what_it_stands_on_and_draws_turns(visitor: Visitor) -> None:
-    page = await visitor.open("/studio/system")
+    page = await visitor.open("/studio/system", timed=True)
     async with visitor.studio.client(visitor.user) as client:
         await client.run_turn(f"t-{visitor.user}", "Hello")
     await expect(page.get_by_role("region", name="Health")).to_contain_text("sqlite is ready")
+    await page.clock.run_for(2500)
 
     await expect(page.get_by_role("img", name=re.compile(r"Turns a minute: now [1-9]"))).to_be_visible()
     await expect(page.get_by_role("img", name=re.compile("Latency of turns.*: now [0-9]"))).to_be_visible()
+
+
+async def test_a_server_that_has_gone_is_said_to_be_gone(visitor: Visitor) -> None:
+    visitor.expected.append("net::ERR")
+    page = await visitor.open("/studio/system", timed=True)
+    health = page.get_by_role("region", name="Health")
+    await expect(health).to_contain_text("sqlite is ready")
+    await page.route("**/api/v1/**", lambda route: route.abort())
+    await page.clock.run_for(2500)
+
+    await expect(health).to_contain_text("does not answer")
+    await expect(health).to_contain_text("not ready")
+    await page.unroute("**/api/v1/**")
+    await page.clock.run_for(2500)
+    await expect(health).to_contain_text("sqlite is ready")
+    await expect(page.get_by_role("alert")).to_have_count(0)
+
+
+# When the server does not answer, or something is not as it should be.
+
+
+async def test_what_is_looked_at_again_and_again_says_once_that_nobody_answers(visitor: Visitor) -> None:
+    visitor.expected.append("net::ERR")
+    page = await visitor.open("/studio/sessions", timed=True)
+    await page.route("**/api/v1/**", lambda route: route.abort())
+    for _ in range(2):
+        async with page.expect_event("requestfailed"):
+            await page.clock.run_for(3500)
+    await expect(page.get_by_text("The server does not answer.")).to_have_count(1)
+    await page.unroute("**/api/v1/**")
+    await page.clock.run_for(3500)
+
+    await expect(page.get_by_text("The server does not answer.")).to_have_count(0)
+
+
+async def test_a_page_that_could_not_be_shown_can_be_asked_for_again(visitor: Visitor) -> None:
+    visitor.expected.append("net::ERR")
+    page = await visitor.open("/studio/search")
+    await page.route("**/api/v1/**", lambda route: route.abort())
+    await page.get_by_role("link", name="Memory").click()
+    await expect(page.get_by_role("alert").locator("code")).to_have_text("unreachable")
+    await page.unroute("**/api/v1/**")
+    await page.get_by_role("button", name="Try again").click()
+
+    await expect(page.get_by_role("heading", name="Nothing is remembered yet")).to_be_visible()
+
+
+async def test_a_page_is_shown_whatever_stands_in_the_address_and_in_the_browser(visitor: Visitor) -> None:
+    page = await visitor.open("/studio/search")
+    await page.evaluate("localStorage.setItem('holdfast-who', '{no JSON')")
+    await page.goto("/studio/%E0%A4%A")
+
+    await expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
 
 
 # Serving.

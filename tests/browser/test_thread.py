@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, expect
 
+from holdfast.client.bodies import NewItem
 from tests.browser.conftest import Visitor
 from tests.browser.door import door_to
 
@@ -119,6 +120,67 @@ async def test_an_error_is_a_sentence_with_its_code_and_the_words_are_not_lost(v
 
     await expect(page.get_by_role("alert").locator("code")).to_have_text("turn_suspended")
     await expect(page.get_by_role("textbox", name="Message")).to_have_value("And now something else")
+
+
+async def test_a_turn_that_fails_says_so_and_why(visitor: Visitor) -> None:
+    visitor.expected.append("net::ERR_INCOMPLETE_CHUNKED_ENCODING")
+    page, _ = await talking(visitor, "Hello")
+    async with page.expect_response("**/turns"), page.expect_response("**/turns"):
+        await say(page, "Please break off")
+    await expect(page.locator(".talk")).to_have_attribute("aria-busy", "false")
+
+    await expect(page.get_by_role("alert")).to_contain_text("The turn failed.")
+    await expect(page.get_by_role("alert")).to_contain_text("the model fell over")
+    await expect(page.get_by_text("Please break off", exact=True)).to_be_visible()
+
+
+async def test_a_result_goes_to_its_call_on_an_earlier_page(visitor: Visitor) -> None:
+    thread = f"pages-{visitor.user}"
+    call = NewItem(role="assistant", kind="call", call="c", body={"name": "weather", "arguments": {}})
+    result = NewItem(role="tool", kind="result", call="c", body={"output": "clear"})
+    later = [NewItem(role="user", body={"content": f"Number {number}"}) for number in range(59)]
+    async with visitor.studio.client(visitor.user) as client:
+        await client.create_thread(thread)
+        await client.append(thread, items=[call, result, *later])
+    page = await visitor.open(f"/studio/threads/{thread}")
+    await expect(page.locator("details.tool")).to_contain_text("Result of")
+    await page.get_by_role("button", name="Show earlier messages").click()
+
+    await expect(page.locator("details.tool .chip")).to_have_text("done")
+    await expect(page.locator("details.tool")).to_have_count(1)
+
+
+async def test_a_thread_that_is_not_there_says_so(visitor: Visitor) -> None:
+    visitor.expected.append("404")
+    page = await visitor.open("/studio/threads/nowhere")
+
+    await expect(page.get_by_text("There is no thread of this id that you may see.")).to_be_visible()
+
+
+async def test_a_thread_that_was_deleted_meanwhile_can_be_begun_anew(visitor: Visitor) -> None:
+    visitor.expected.append("404")
+    page, thread = await talking(visitor, "Hello", "Goodbye")
+    await visitor.studio.db.thread(thread).delete()
+    await expect(page.get_by_role("alert").locator("code")).to_have_text("thread_not_found")
+    await say(page, "Is anybody here?")
+
+    await expect(page.get_by_text("I heard: is anybody here?")).to_be_visible()
+
+
+async def test_long_names_stay_within_the_page(visitor: Visitor) -> None:
+    thread = f"{visitor.user}-{'x' * 150}"
+    async with visitor.studio.client(visitor.user) as client:
+        await client.create_thread(thread, title="A title that goes on " * 9, labels=["y" * 60, "short"])
+    page = await visitor.open("/studio/threads", width=390)
+    row = page.locator(".threads > li")
+    ends = await row.locator("time, .chip").evaluate_all(
+        "(all) => all.map((each) => each.getBoundingClientRect().right)"
+    )
+    await row.get_by_role("link").click()
+    await expect(page.get_by_text("Nothing was said yet.")).to_be_visible()
+
+    assert max(ends) <= 390
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 async def test_runs_show_how_they_ended_and_what_they_cost(visitor: Visitor) -> None:

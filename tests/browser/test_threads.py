@@ -72,12 +72,14 @@ async def test_new_threads_stand_before_older_ones_and_only_those_that_bear_the_
 async def test_a_list_that_is_refused_a_stream_asks_again(visitor: Visitor) -> None:
     visitor.expected = ["503"]
     asked: list[str] = []
-    page = await visitor.open("/studio/threads", asked=asked, refused="**/api/v1/events")
+    page = await visitor.open("/studio/threads", asked=asked, refused="**/api/v1/events", timed=True)
     async with visitor.studio.client(visitor.user) as client:
         await client.create_thread(f"late-{visitor.user}")
+    await page.clock.run_for(3000)
     await expect(page.get_by_role("link", name=f"late-{visitor.user}")).to_be_visible()
     await page.unroute("**/api/v1/events")
     async with page.expect_response("**/api/v1/events") as answered:
+        await page.clock.run_for(6000)
         await visitor.studio.db.scope(tenant="default", user=visitor.user).create(f"later-{visitor.user}")
 
     assert (await answered.value).status == 200
@@ -88,9 +90,7 @@ async def test_a_list_that_is_refused_a_stream_asks_again(visitor: Visitor) -> N
 async def test_how_long_ago_something_was_is_kept_up(visitor: Visitor) -> None:
     async with visitor.studio.client(visitor.user) as client:
         await client.create_thread(f"t-{visitor.user}")
-    page = await visitor.open("/studio/threads")
-    await page.clock.install()
-    await page.reload()
+    page = await visitor.open("/studio/threads", timed=True)
     await expect(page.locator(".threads time")).to_have_text(re.compile("just now|seconds ago"))
     await page.clock.fast_forward("05:00")
 

@@ -67,6 +67,31 @@ async def test_a_fork_goes_its_own_way(visitor: Visitor) -> None:
     await expect(page.get_by_text("The second thing", exact=True)).to_have_count(0)
 
 
+async def test_who_writes_while_looking_back_is_at_the_newest_version_again(visitor: Visitor) -> None:
+    page, _ = await at_version(visitor, 4)
+    await page.get_by_role("textbox", name="Message").fill("The third thing")
+    await page.keyboard.press("Enter")
+
+    await expect(page.get_by_text("Version 10 of 10, which is now")).to_be_visible()
+    await expect(page.get_by_text("You are looking at")).to_have_count(0)
+    await expect(page.get_by_text("The second thing", exact=True)).to_be_visible()
+
+
+async def test_from_the_newest_version_there_is_no_way_on_and_nothing_to_rewind(visitor: Visitor) -> None:
+    page, _ = await at_version(visitor, 6)
+    later, rewind = (
+        page.get_by_role("button", name=each) for each in ("The version after", "Rewind to here")
+    )
+    await expect(rewind).to_be_enabled()
+    await later.press("Enter")
+    await expect(page.get_by_text("Version 7 of 7, which is now")).to_be_visible()
+    await expect(later).to_be_focused()
+    await rewind.click(force=True)
+
+    await expect(later).to_be_disabled()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 async def test_a_rewind_asks_first(visitor: Visitor) -> None:
     page, thread = await at_version(visitor, 4)
     await page.get_by_role("button", name="Rewind to here").click()

@@ -41,7 +41,7 @@ async def pay(to: str, amount: int) -> str:
 
 
 class Guide:
-    """A model that does what its messages ask for: look up the weather, pay, count for long, or answer.
+    """A model that does what its messages ask for: look up the weather, pay, count for long, fail, or answer.
 
     Asked to hold on, it stops in the middle of its answer until ``go_on`` is set.
     """
@@ -69,6 +69,8 @@ class Guide:
             if "hold on" in heard and index == HELD_AT:
                 await self._go_on.wait()
             yield Text(word)
+            if "break off" in heard:
+                raise RuntimeError("the model fell over")
         yield Reply(text="".join(words), usage=_usage(request, len(words)))
 
     async def fill(self, request: Request, kind: type[Any]) -> tuple[Any, Usage]:

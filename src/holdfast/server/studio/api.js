@@ -18,8 +18,17 @@ export class Problem extends Error {
 
 /** Who is asking: the user that chats are for, whether only that user's threads are shown, and a key. */
 export function who() {
-  const kept = JSON.parse(localStorage.getItem(WHO) ?? "{}");
+  const kept = keptIn(localStorage.getItem(WHO));
   return { user: kept.user || WEB_USER, only: kept.only === true, key: sessionStorage.getItem(KEY) || "" };
+}
+
+/** What was kept; nothing if another program of this address has put something else there. */
+function keptIn(text) {
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    return {};
+  }
 }
 
 /** Ask as somebody else from now on. A key is kept for this tab alone. */

@@ -4,7 +4,7 @@ import { get, path, post, put as replace } from "./api.js";
 import { COMMANDS, parsed, unknown } from "./commands.js";
 import { make, put } from "./dom.js";
 import { answerOf, endCard } from "./ending.js";
-import { facts, link, problem, tell, threadAt } from "./parts.js";
+import { facts, link, problem, threadAt } from "./parts.js";
 import { forgetAll, sentence } from "./pages/memory.js";
 import { webId } from "./words.js";
 
@@ -137,9 +137,8 @@ export class Chatting {
       over: () => {
         this.isEnded = true;
         if (this.incognito) this.talk.close("This chat is over, and nothing of it was kept.");
-        tell("The session has ended.");
       },
-      grown: () => this.talk.scrollDown(),
+      grown: () => this.talk.showCard(),
       cancel: () => { put(this.talk.cards); this.talk.box.focus(); },
     });
   }

@@ -2,9 +2,9 @@
 
 import { get, path, post } from "./api.js";
 import { make, put } from "./dom.js";
-import { button, chip, link, tell } from "./parts.js";
+import { button, chip, link } from "./parts.js";
 import { forget } from "./pages/memory.js";
-import { count } from "./words.js";
+import { asSentence, count } from "./words.js";
 
 const ANSWERS = { y: "positive", n: "negative", s: null };
 const LOOKS = 40;
@@ -17,10 +17,11 @@ export function answerOf(letter) {
 
 /** A card that asks how it was, ends the session, and shows what it left. `over()` is told of the end, `grown()` of more to see. */
 export function endCard({ id, user, incognito, over, grown, cancel, signal }) {
-  const card = make("section.card.stack", { "aria-label": "End of the session", role: "group" });
+  const card = make("section.card.stack", { "aria-label": "End of the session", role: "group", "aria-live": "polite", tabindex: "-1" });
   const end = (feedback) => async () => {
     const done = await post(path`/sessions/${id}/end`, { feedback });
     over();
+    card.focus({ preventScroll: true }); // the button that had it is gone
     if (incognito || !done.episode) put(card, ...nothing(incognito));
     else await showKept(card, done.episode, user, signal);
     grown();
@@ -44,7 +45,7 @@ async function showKept(card, episode, user, signal) {
   for (let look = 0; look < LOOKS && !signal.aborted; look += 1) {
     const left = await get(path`/episodes/${episode}`, undefined, signal);
     if (left.status === "ended") {
-      put(card, ...told(left, user, () => showKept(card, episode, user, signal)));
+      put(card, ...told(left, user, () => { card.focus({ preventScroll: true }); return showKept(card, episode, user, signal); }));
       return;
     }
     await new Promise((resolve) => setTimeout(resolve, PAUSE));
@@ -66,9 +67,4 @@ function told(left, user, again) {
     make("div.row.near", {},
       link("/studio/threads?new", "Begin another", { class: "button" }), link(`/studio/memory${user.user ? `?user=${encodeURIComponent(user.user)}` : ""}`, "All that is remembered")),
   ];
-}
-
-function asSentence(text) {
-  const said = text[0].toUpperCase() + text.slice(1);
-  return /[.!?…”]$/.test(said) ? said : `${said}.`;
 }

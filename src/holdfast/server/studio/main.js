@@ -37,8 +37,17 @@ let me = null;
 let agent = null;
 
 function here() {
-  const parts = location.pathname.slice(HOME.length).split("/").filter(Boolean).map(decodeURIComponent);
+  const parts = location.pathname.slice(HOME.length).split("/").filter(Boolean).map(decoded);
   return { name: parts[0] ?? "threads", id: parts[1] ?? null, query: new URLSearchParams(location.search) };
+}
+
+/** A part of the address; as it stands there if it is no text. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Show the page of the address. */
@@ -61,14 +70,18 @@ async function show({ focus = true } = {}) {
     await page({ place: body, id, query, me, agent, signal, go, state: history.state ?? {} });
   } catch (error) {
     if (signal.aborted) return;
-    put(body, make("div.page", {}, make("h1", {}, title), problem(error), error.status === 401 && signIn()));
+    put(body, make("div.page", {}, make("h1", {}, title), problem(error), make("div.row", {}, error.status === 401 ? signIn() : tryAgain())));
   } finally {
     if (!signal.aborted) place.setAttribute("aria-busy", "false");
   }
 }
 
 function signIn() {
-  return make("div.row", {}, make("button.main", { type: "button", onclick: changeWho }, "Give a key"));
+  return make("button.main", { type: "button", onclick: changeWho }, "Give a key");
+}
+
+function tryAgain() {
+  return make("button", { type: "button", onclick: () => show() }, "Try again");
 }
 
 async function missing({ place: body }) {

@@ -15,6 +15,7 @@ export function tell(said, kind = "") {
   const place = document.getElementById("notes");
   const note = said instanceof Error ? problem(said) : make(`p.notice${kind ? `.${kind}` : ""}`, {}, said);
   note.removeAttribute("role"); // the place itself is announced
+  [...place.children].filter((each) => each.textContent === note.textContent).forEach((each) => each.remove());
   place.append(note);
   setTimeout(() => note.remove(), said instanceof Error ? 9000 : 4500);
 }

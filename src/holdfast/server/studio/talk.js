@@ -11,17 +11,18 @@ const PAGE = 60;
 const END = 999_999_999; // no event of a version has a place behind this one
 const NEAR = 80;
 const GAP = 12;
-const ENDINGS = { cancelled: "Stopped.", failed: "The turn failed.", interrupted: "The turn was interrupted.", suspended: "It waits for a decision." };
+const ENDINGS = { cancelled: "Stopped.", error: "The turn failed.", interrupted: "The turn was interrupted.", suspended: "It waits for a decision." };
 
 /**
  * The conversation of one thread.
  *
  * With `turn` ({user, incognito}) one can write into it; otherwise `closed` says why not. `changed(event)` is told
- * of every durable event. `command(text)` takes what is no message, and says whether it did.
+ * of every durable event. `command(text)` takes what is no message, and says whether it did. `present()` is told when
+ * somebody who looked back writes, and is at the newest version again.
  */
 export class Talk {
-  constructor({ id, turn, closed, signal, changed, command = () => false }) {
-    Object.assign(this, { id, turn, signal, changed, command });
+  constructor({ id, turn, closed, signal, changed, command = () => false, present = () => {} }) {
+    Object.assign(this, { id, turn, signal, changed, command, present });
     Object.assign(this, { mark: null, at: null, log: "history", run: null, turning: null, follower: null, live: null, unsent: null });
     this.opening = make("div.messages", {});
     this.older = make("div.row", {});
@@ -38,7 +39,8 @@ export class Talk {
     if (!turn) this.close(closed);
     this.element = make(`section.talk${turn?.incognito ? ".veiled" : ""}`, { "aria-label": "Conversation" }, this.notice, this.scroller, this.foot);
     this.stuck = true;
-    this.scroller.addEventListener("scroll", () => { this.stuck = this.isNearEnd(); }, { passive: true });
+    this.held = null;
+    this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
     const resized = new ResizeObserver(() => { if (this.stuck) this.scrollDown(); });
     [this.scroller, this.transcript.element, this.tail, this.decisions, this.cards].forEach((part) => resized.observe(part));
     signal.addEventListener("abort", () => resized.disconnect());
@@ -82,7 +84,7 @@ export class Talk {
     this.transcript.clear();
     put(this.tail);
     this.live = null;
-    page.messages.forEach((message) => this.transcript.add(message));
+    const parts = page.messages.map((message) => this.transcript.add(message));
     this.tail.hidden = this.decisions.hidden = at !== null;
     if (at === null) this.mark = `${page.version}.${END}`;
     this.foreign = page.messages.find((message) => message.format !== "holdfast")?.format ?? null;
@@ -90,6 +92,7 @@ export class Talk {
     if (page.messages.length === 0) put(this.tail, make("p.quiet", {}, "Nothing was said yet."));
     this.tail.hidden = at !== null && page.messages.length > 0;
     this.scrollDown();
+    if (isCareful(parts.at(-1))) this.showFrom(parts.at(-1));
   }
 
   showOlder(cursor) {
@@ -107,8 +110,16 @@ export class Talk {
     return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < NEAR;
   }
 
+  /** Somebody has scrolled; where a message is held from its beginning, that was us. */
+  scrolled() {
+    if (this.scroller.scrollTop === this.held) return;
+    this.held = null;
+    this.stuck = this.isNearEnd();
+  }
+
   scrollDown() {
     this.stuck = true;
+    this.held = null;
     this.scroller.scrollTop = this.scroller.scrollHeight;
   }
 
@@ -123,16 +134,24 @@ export class Talk {
     if (this.follower) return;
     const follower = this.follower = new AbortController();
     this.listening({ method: "GET", where: path`/threads/${this.id}/events` }, follower.signal)
-      .catch((error) => this.say(error));
+      .catch((error) => {
+        if (error.status === 404) this.mark = null; // it was deleted; another of this id begins with version 1
+        this.say(error);
+      });
   }
 
   listening(ask, signal) {
+    let isLost = false;
     return listen(ask, {
       signal,
       last: () => this.mark,
       hear: (event) => this.hear(event),
-      cut: (failures) => { this.dropLive(); if (failures) this.say("The connection is lost. Trying again…"); },
-      back: () => this.say(""),
+      cut: (failures) => {
+        this.dropLive();
+        if (failures) this.say("The connection is lost. Trying again…");
+        isLost = failures > 0;
+      },
+      back: () => { if (isLost) this.say(""); }, // how a turn ended is still to be read
     });
   }
 
@@ -156,14 +175,18 @@ export class Talk {
     if (this.at !== null || this.log !== "history") return;
     if (this.tail.firstElementChild?.tagName === "P") put(this.tail);
     const added = this.transcript.add(asListed(message, version));
-    if (added?.classList.contains("careful")) this.showFrom(added);
+    if (isCareful(added)) this.showFrom(added);
   }
 
   /** Show a message from its beginning: what matters most in it stands there. */
   showFrom(element) {
     this.stuck = false;
     const { scroller } = this; // and not the page around it, which scrollIntoView moves too
-    requestAnimationFrame(() => { scroller.scrollTop += element.getBoundingClientRect().top - scroller.getBoundingClientRect().top - GAP; });
+    requestAnimationFrame(() => {
+      scroller.scrollTop += element.getBoundingClientRect().top - scroller.getBoundingClientRect().top - GAP;
+      this.held = scroller.scrollTop;
+      this.stuck = false; // an earlier scroll may have been told meanwhile
+    });
   }
 
   /** What is at work, in words for people, until there is an answer to read. */
@@ -204,7 +227,10 @@ export class Talk {
       return;
     }
     put(this.cards);
-    if (this.at !== null) await this.load();
+    if (this.at !== null) {
+      await this.load();
+      this.present();
+    }
     this.box.value = "";
     this.fit();
     const turning = this.turning = new AbortController();
@@ -230,7 +256,14 @@ export class Talk {
   /** Show something that is no message, below the conversation. */
   card(element) {
     put(this.cards, element);
+    this.showCard();
+  }
+
+  /** Scroll to the card; if there is no room for all of it, to its beginning. */
+  showCard() {
+    const card = this.cards.firstElementChild;
     this.scrollDown();
+    if (card?.offsetHeight > this.scroller.clientHeight) this.showFrom(card);
   }
 
   async settled() {
@@ -262,7 +295,8 @@ export class Talk {
     if (this.turn) this.stopper.hidden = true;
     this.dropLive();
     const said = ENDINGS[termination];
-    if (said) this.say(why ? `${said} ${why}` : said);
+    const told = why ? `${said} ${why}` : said;
+    if (said) this.say(termination === "error" ? new Error(told) : told);
     if (this.rewritten && !this.turning) {
       this.rewritten = false;
       this.load(this.at).catch((error) => this.say(error));
@@ -281,4 +315,9 @@ export class Talk {
     if (said?.name === "AbortError") return;
     put(this.status, said instanceof Error ? problem(said) : said);
   }
+}
+
+/** Whether a part is fixed words for somebody in danger, which are read from their beginning. */
+function isCareful(part) {
+  return part?.classList.contains("careful") ?? false;
 }

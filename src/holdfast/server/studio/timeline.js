@@ -7,12 +7,13 @@ import { ask, button, chip, facts, field, link, problem, tell, threadAt, time } 
 import { count, shown, webId } from "./words.js";
 
 const SETTLE = 120;
+const MESSAGES = 200;
 const VERBS = { set: "set", delete: "removed", append: "appended", insert: "inserted", remove: "removed", increment: "added", merge: "merged", union: "joined", max: "raised", min: "lowered" };
 
-/** The panel that goes through versions; `look(version)` is told, with null for now. */
+/** The panel that goes through versions; `look(version)` is told, with null for now; `log()` says which log. */
 export class Timeline {
-  constructor({ id, go, signal, look, rewound }) {
-    Object.assign(this, { id, go, signal, look, rewound, newest: 0, at: 0, timer: 0 });
+  constructor({ id, go, signal, log, look, rewound }) {
+    Object.assign(this, { id, go, signal, log, look, rewound, newest: 0, at: 0, timer: 0 });
     this.range = make("input", { type: "range", min: 0, max: 0, step: 1, id: freshId("range") });
     this.label = make("label.label", { for: this.range.id });
     this.range.addEventListener("input", () => this.moved(Number(this.range.value)));
@@ -26,16 +27,17 @@ export class Timeline {
   }
 
   controls() {
-    const step = (by) => () => this.moved(Math.min(Math.max(this.at + by, 0), this.newest));
+    const step = (name, by, drawing) => make("button.icon", {
+      type: "button", "aria-label": name, title: name,
+      onclick: () => this.moved(Math.min(Math.max(this.at + by, 0), this.newest)),
+    }, icon(drawing));
+    this.earlier = step("The version before", -1, "back");
+    this.later = step("The version after", 1, "next");
+    this.rewinder = make("button.small.bad", { type: "button", onclick: () => this.rewind().catch(tell) }, icon("rewind"), "Rewind to here");
     return make("div.stack", {},
-      make("div.row.apart.near", {}, this.label,
-        make("div.row.near", {},
-          make("button.icon", { type: "button", "aria-label": "The version before", title: "The version before", onclick: step(-1) }, icon("back")),
-          make("button.icon", { type: "button", "aria-label": "The version after", title: "The version after", onclick: step(1) }, icon("next")))),
+      make("div.row.apart.near", {}, this.label, make("div.row.near", {}, this.earlier, this.later)),
       this.range,
-      make("div.row.near", {},
-        button("button.small", [icon("fork"), "Fork from here"], () => this.fork()),
-        button("button.small.bad", [icon("rewind"), "Rewind to here"], () => this.rewind())),
+      make("div.row.near", {}, button("button.small", [icon("fork"), "Fork from here"], () => this.fork()), this.rewinder),
       make("div.row.near.small", {}, "Compare ", this.against));
   }
 
@@ -54,6 +56,15 @@ export class Timeline {
     const now = this.at === this.newest ? ", which is now" : "";
     put(this.label, `Version ${this.at} of ${this.newest}${now}`);
     this.range.setAttribute("aria-valuetext", `version ${this.at} of ${this.newest}`);
+    disable(this.earlier, this.at === 0);
+    disable(this.later, this.at === this.newest);
+    disable(this.rewinder, this.at === this.newest);
+  }
+
+  /** Be at the newest version again, whose messages are shown already. */
+  present() {
+    this.at = this.newest;
+    this.grow(this.newest);
   }
 
   /** Go to a version. */
@@ -74,16 +85,33 @@ export class Timeline {
     const [before, after] = this.against.value === "now" ? [at, this.newest] : [Math.max(at - 1, 0), at];
     try {
       const [diff, state, changes] = await Promise.all([
-        get(path`/threads/${this.id}/diff`, { before, after }, this.signal),
+        this.difference(before, after),
         get(path`/threads/${this.id}/state`, { at }, this.signal),
         at > 0 ? get(path`/threads/${this.id}/changesets`, { after: at - 1, limit: 1 }, this.signal) : { changesets: [] },
       ]);
       if (at !== this.at) return;
       put(this.state, shown(state.state));
-      put(this.changes, about(changes.changesets[0]), difference(diff));
+      put(this.changes, about(changes.changesets[0]), differences(diff));
     } catch (error) {
       if (!this.signal.aborted) put(this.changes, problem(error));
     }
+  }
+
+  /** What differs between two versions, with what its items say, whatever framework wrote them. */
+  async difference(before, after) {
+    const log = this.log();
+    const diff = await get(path`/threads/${this.id}/diff`, { before, after, log }, this.signal);
+    const [added, removed] = await Promise.all([this.said(diff.added, after, log), this.said(diff.removed, before, log)]);
+    return { ops: diff.ops, added, removed };
+  }
+
+  /** What items say, and how many more of them there are. */
+  async said(items, at, log) {
+    if (items.length === 0) return { messages: [], more: 0 };
+    const page = await get(path`/threads/${this.id}/messages`, { at, log, limit: MESSAGES }, this.signal);
+    const places = new Set(items.map((item) => item.place));
+    const messages = page.messages.filter((message) => places.has(message.place));
+    return { messages, more: places.size - new Set(messages.map((message) => message.place)).size };
   }
 
   async fork() {
@@ -98,6 +126,7 @@ export class Timeline {
   }
 
   async rewind() {
+    if (this.at === this.newest) return; // there is nothing behind it
     const done = await ask({
       title: `Rewind to version ${this.at}?`,
       parts: [
@@ -115,6 +144,11 @@ export class Timeline {
   }
 }
 
+/** Say that a button does nothing here. It keeps the focus, so that the keyboard goes on from where it is. */
+function disable(made, isOff) {
+  made.setAttribute("aria-disabled", String(isOff));
+}
+
 function about(change) {
   if (!change) return make("p.quiet.small", {}, "Before the first change the thread was empty.");
   return facts([
@@ -126,26 +160,40 @@ function about(change) {
   ]);
 }
 
-function difference(diff) {
+function differences(diff) {
   const ops = diff.ops.filter((op) => !String(op[1]?.[0] ?? "").startsWith("$"));
   const own = diff.ops.length - ops.length;
+  const [came, went] = [entries("+", diff.added, "added"), entries("−", diff.removed, "removed")];
   return [
     make("h2.minor", {}, "Messages"),
-    diff.added.length + diff.removed.length
-      ? make("ul.ops", {}, diff.added.map((item) => entry("+", item, "added")), diff.removed.map((item) => entry("−", item, "removed")))
+    came.length + went.length
+      ? make("ul.ops", {}, came, went)
       : make("p.quiet.small", {}, "No message came or went."),
     make("h2.minor", {}, "State"),
     ops.length ? make("ul.ops", {}, ops.map(operation)) : make("p.quiet.small", {}, own ? `Only the runtime’s own notes changed (${own}).` : "The state did not change."),
   ];
 }
 
-function entry(sign, item, kind) {
-  const said = item.body?.content ?? item.body?.output ?? item.body?.name ?? item.body;
-  return make(`li.${kind}`, {}, make("span.mono", { "aria-label": kind }, sign), make("pre", {}, `${item.role || item.kind}: ${shown(said)}`));
+function entries(sign, { messages, more }, kind) {
+  const all = messages.map((message) => entry(sign, `${message.role}: ${saidIn(message)}`, kind));
+  return more ? [...all, entry(sign, count(more, "more item"), kind)] : all;
+}
+
+function saidIn(message) {
+  return [
+    message.text,
+    ...message.calls.map((call) => `calls ${call.name} ${shown(call.arguments ?? {})}`),
+    ...message.results.map((result) => `result of ${result.name || result.id}: ${shown(result.output ?? "nothing")}`),
+  ].filter(Boolean).join("\n");
+}
+
+function entry(sign, said, kind) {
+  return make(`li.${kind}`, {},
+    make("span.mono", {}, make("span.hidden-label", {}, `${kind} `), make("span", { "aria-hidden": "true" }, sign)), make("pre", {}, said));
 }
 
 function operation([verb, where, ...values]) {
-  return make("li", {}, make("span.mono", {}, (where ?? []).join(".")), make("pre", {}, `${VERBS[verb] ?? verb} ${values.map(shown).join(", ")}`));
+  return make("li.state", {}, make("span.mono", {}, (where ?? []).join(".")), make("pre", {}, `${VERBS[verb] ?? verb} ${values.map(shown).join(", ")}`));
 }
 
 /** A line for a version that is looked at, with the way back. */

@@ -28,10 +28,12 @@ export class Transcript {
   constructor(element) {
     this.element = element;
     this.calls = new Map();
+    this.lonely = new Map(); // results whose call is on an earlier page
   }
 
   clear() {
     this.calls.clear();
+    this.lonely.clear();
     put(this.element);
   }
 
@@ -41,9 +43,16 @@ export class Transcript {
     return parts[0];
   }
 
-  /** Put older messages before those that are there. */
+  /** Put older messages before those that are there; a result that came first goes to its call. */
   before(messages) {
     this.element.prepend(...messages.flatMap((message) => this.partsOf(message)));
+    for (const [id, { element, output }] of this.lonely) {
+      const call = this.calls.get(id);
+      if (!call || call.isAnswered) continue;
+      call.answer(output);
+      element.remove();
+      this.lonely.delete(id);
+    }
   }
 
   partsOf(message) {
@@ -56,9 +65,15 @@ export class Transcript {
     for (const result of message.results) {
       const call = this.calls.get(result.id);
       if (call) call.answer(result.output);
-      else parts.push(lonely(result));
+      else parts.push(this.alone(result));
     }
     return parts;
+  }
+
+  alone(result) {
+    const element = lonely(result);
+    this.lonely.set(result.id, { element, output: result.output });
+    return element;
   }
 }
 
@@ -99,6 +114,7 @@ class Call {
   }
 
   answer(output) {
+    this.isAnswered = true;
     const failed = output !== null && typeof output === "object" && "error" in output;
     this.state.replaceWith(this.state = chip(failed ? "failed" : "done", failed ? "bad" : "good"));
     put(this.output, shown(output ?? "nothing"));

@@ -53,6 +53,16 @@ export function shown(value) {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "";
 }
 
+/** A text that begins like a sentence. */
+export function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** A text as a sentence. */
+export function asSentence(text) {
+  return /[.!?…”]$/.test(text) ? capital(text) : `${capital(text)}.`;
+}
+
 /** The id of a new chat: web- and eight letters or digits. */
 export function webId(random = (bytes) => crypto.getRandomValues(bytes)) {
   const letters = [];

@@ -3,7 +3,7 @@
 import { get, path, post, put as replace, text, who } from "../api.js";
 import { freshId, make, put } from "../dom.js";
 import { ask, button, check, chip, empty, field, link, problem, tabs, tell, threadAt, time, toggle } from "../parts.js";
-import { count } from "../words.js";
+import { asSentence, capital, count } from "../words.js";
 
 const PAGE = 50;
 const HOW = { stated: "said plainly", model: "noticed", user: "corrected", exercise: "from an exercise" };
@@ -47,9 +47,15 @@ export async function memory({ place, query, me, signal, go }) {
   }
 
   const acts = {
-    correct: async (entry) => { if (await correct(entry, parameters())) await load(); },
-    forget: async (entry) => { if (await forget(entry, parameters())) await load(); },
+    correct: async (entry) => { if (await correct(entry, parameters())) await again(); },
+    forget: async (entry) => { if (await forget(entry, parameters())) await again(); },
   };
+
+  /** Load it anew; the button that had the focus is gone. */
+  async function again() {
+    await load();
+    panel.focus({ preventScroll: true });
+  }
 
   async function undo() {
     const done = await post("/memory/undo", {}, parameters());
@@ -97,11 +103,11 @@ function nothing(kind) {
 /** A fact in words. */
 export function sentence(entry) {
   const predicate = (entry.predicate ?? "").replaceAll("_", " ").toLowerCase();
-  return `${entry.subject} ${entry.negated ? "not " : ""}${predicate} ${entry.object}`;
+  return capital(`${entry.subject} ${entry.negated ? "not " : ""}${predicate} ${entry.object}`);
 }
 
 function row(kind, entry, acts) {
-  const title = kind === "facts" ? sentence(entry) : kind === "rules" ? entry.text : entry.summary;
+  const title = kind === "facts" ? sentence(entry) : kind === "rules" ? entry.text : asSentence(entry.summary);
   const quotes = entry.quote ? [entry.quote] : entry.evidence ?? [];
   return make("li.fact", {},
     make("div.row.apart.near", {}, make("h2.grow", {}, title), kind === "facts" && chip(entry.category)),

@@ -3,6 +3,7 @@
 import { get, who } from "../api.js";
 import { make, put } from "../dom.js";
 import { empty, link, problem, threadAt } from "../parts.js";
+import { sentence } from "./memory.js";
 import { wordsOf } from "../words.js";
 
 const AROUND = 110;
@@ -67,7 +68,7 @@ async function remembered(words, me, signal) {
   const wanted = wordsOf(words);
   const page = await get("/memory", { user: me.user === null ? who().user : undefined, limit: 200 }, signal);
   const entries = [
-    ...page.facts.map((fact) => ({ title: `${fact.subject} ${fact.negated ? "not " : ""}${fact.predicate.replaceAll("_", " ").toLowerCase()} ${fact.object}`, quote: fact.quote })),
+    ...page.facts.map((fact) => ({ title: sentence(fact), quote: fact.quote })),
     ...page.rules.map((rule) => ({ title: rule.text, quote: (rule.evidence ?? [])[0] })),
   ];
   return entries.filter(({ title, quote }) => {

@@ -2,7 +2,7 @@
 
 import { get, path, post } from "../api.js";
 import { make, put } from "../dom.js";
-import { button, chip, empty, every, link, tell, threadAt, time } from "../parts.js";
+import { button, chip, empty, every, link, problem, tell, threadAt, time } from "../parts.js";
 import { count } from "../words.js";
 
 const LOOK_AGAIN = 3000;
@@ -13,6 +13,7 @@ export async function sessions({ place, signal }) {
   const active = make("div", {});
   const over = make("div", {});
   const jobs = make("div", {});
+  const failed = make("div", {});
   const status = make("select", { "aria-label": "Which jobs" }, Object.entries(STATUSES).map(([value, name]) => make("option", { value }, name)));
   const shown = new Map();
 
@@ -30,6 +31,7 @@ export async function sessions({ place, signal }) {
       get("/episodes", { over: true, limit: 20 }, signal),
       get("/jobs", { status: status.value, limit: 100 }, signal),
     ]);
+    put(failed);
     draw(active, now.episodes, () => now.episodes.length
       ? make("ul.list", {}, now.episodes.map((each) => episode(each, load)))
       : empty("No session is active", "A session begins with a turn and ends when it is told to, or after twenty idle minutes."));
@@ -42,12 +44,12 @@ export async function sessions({ place, signal }) {
   }
 
   status.addEventListener("change", () => load().catch(tell));
-  put(place, make("div.page", {}, make("h1", {}, "Sessions and jobs"),
+  put(place, make("div.page", {}, make("h1", {}, "Sessions and jobs"), failed,
     make("section.stack", { "aria-label": "Active sessions" }, make("h2", {}, "Active"), active),
     make("section.stack", { "aria-label": "Ended sessions" }, make("h2", {}, "Ending and ended"), over),
     make("section.stack", { "aria-label": "Jobs" }, make("div.row.apart", {}, make("h2", {}, "Jobs"), status), jobs)));
   await load();
-  const stop = every(LOOK_AGAIN, () => load().catch((error) => signal.aborted || tell(error)));
+  const stop = every(LOOK_AGAIN, () => load().catch((error) => { if (!signal.aborted && !failed.firstChild) put(failed, problem(error)); }));
   signal.addEventListener("abort", stop);
 }
 

@@ -28,7 +28,8 @@ export async function system({ place, signal, me }) {
   let looks = [];
 
   async function look() {
-    const [alive, ready] = await Promise.all([get("/health", undefined, signal), get("/ready", undefined, signal).catch((error) => ({ ok: false, problems: [error.code] }))]);
+    const [alive, ready] = await Promise.all(["/health", "/ready"].map((where) => get(where, undefined, signal).catch((error) => ({ ok: false, problems: [error.code] }))));
+    if (signal.aborted) return;
     let samples = null;
     try {
       samples = samplesOf(await text("GET", "/metrics", { signal }));

@@ -42,9 +42,10 @@ class Page {
     this.panel = make("div.panel", { role: "tabpanel", id: freshId("panel"), tabindex: "0" });
     this.talk = new Talk({
       id, turn: this.turn(), closed: this.closed(), signal, changed: (event) => this.heard(event), command: (text) => this.chatting?.command(text) ?? false,
+      present: () => { put(this.talk.notice); this.timeline.present(); },
     });
     this.chatting = agent.kind === "companion" && this.talk.turn ? this.withCompanion() : null;
-    this.timeline = new Timeline({ id, go, signal, look: (at) => this.look(at), rewound: () => this.reload() });
+    this.timeline = new Timeline({ id, go, signal, log: () => this.talk.log, look: (at) => this.look(at), rewound: () => this.reload() });
   }
 
   /** On whose behalf one writes here; null if one cannot. */
@@ -69,7 +70,7 @@ class Page {
     this.build();
     if (this.incognito) this.leaveNoTrace();
     if (!this.detail) {
-      put(this.talk.tail, make("p.quiet", {}, this.incognito ? "Nothing is written down. Say something." : "A new thread. It begins with your first message."));
+      put(this.talk.tail, make("p.quiet", {}, this.beginning()));
       this.talk.box?.focus();
       this.showHead();
       await this.chatting?.open();
@@ -86,6 +87,12 @@ class Page {
     if (at > 0 && at < this.detail.version) this.timeline.moved(at);
     this.talk.watch();
     await this.showWaiting();
+  }
+
+  beginning() {
+    if (this.incognito) return "Nothing is written down. Say something.";
+    if (this.state.fresh) return "A new thread. It begins with your first message.";
+    return "There is no thread of this id that you may see. Your first message begins one.";
   }
 
   build() {
@@ -112,6 +119,7 @@ class Page {
     choice.addEventListener("change", () => {
       this.talk.log = choice.value;
       this.talk.load(this.talk.at).catch(tell);
+      this.timeline.show();
     });
     this.logChoice = names.length > 1 ? choice : null;
   }
