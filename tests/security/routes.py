@@ -208,7 +208,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("POST", "/feedback"): Attack(
         ask=post("/feedback", {"thread": "{v.thread}", "label": "positive"}), others=HIDDEN
     ),
-    ("GET", "/jobs"): Attack(ask=get("/jobs"), others=APART),
+    ("GET", "/jobs"): Attack(ask=get("/jobs"), others=APART, cursor="taken"),
     ("POST", "/jobs/{job:str}/retry"): Attack(ask=post("/jobs/{v.job}/retry"), others=REFUSED),
     ("GET", "/agent"): Attack(ask=get("/agent"), others=APART),
     ("GET", "/metrics"): Attack(ask=get("/metrics"), others=REFUSED, owner="the server's operator"),

@@ -104,6 +104,23 @@ async def test_a_job_that_was_given_up_is_seen_and_tried_again(db: hf.Database, 
         await users("bob").retry_job("walk the dog")
 
 
+async def test_jobs_come_in_pages_whatever_comes_and_goes_between(
+    db: hf.Database, alice: AsyncClient
+) -> None:
+    mine = db.scope(tenant=db.tenant, user="alice")
+    for number in range(5):
+        await mine.jobs.enqueue(Job(id=f"job {number}", kind="walk", owner="alice", due=10 + number))
+    first = await alice.jobs(limit=2)
+    for number in range(3):  # as many as a page has, and one, before where it ended
+        await mine.jobs.enqueue(Job(id=f"early {number}", kind="walk", owner="alice", due=1))
+    told = [[job.id for job in first.jobs]]
+    while first.next is not None:
+        first = await alice.jobs(limit=2, cursor=first.next)
+        told.append([job.id for job in first.jobs])
+
+    assert told == [["job 0", "job 1"], [], ["job 2", "job 3"], ["job 4"]]
+
+
 async def test_the_numbers_are_told_in_the_text_format(users: Users) -> None:
     await users().run_turn("t", "hi")
     answer = await users.http.get("/api/v1/metrics", headers=users.headers())

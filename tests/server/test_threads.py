@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+import holdfast as hf
 from holdfast.client import AsyncClient
 from holdfast.client.bodies import NewItem
 from holdfast.core.errors import (
     InvalidArgument,
     InvalidId,
+    InvalidInput,
     OpFailed,
+    StoreUnavailable,
     ThreadExists,
     ThreadNotFound,
     VersionConflict,
     VersionNotFound,
 )
-from tests.server.conftest import Users
+from tests.server.conftest import Users, in_memory
 
 
 async def test_a_thread_is_made_and_read(alice: AsyncClient) -> None:
@@ -23,6 +26,32 @@ async def test_a_thread_is_made_and_read(alice: AsyncClient) -> None:
 
     assert (made.owner, made.title, made.labels, made.version) == ("alice", "A talk", ["work"], 1)
     assert await alice.thread("t") == made
+
+
+async def test_a_thread_is_made_with_its_title_or_not_at_all(
+    alice: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*given: object, **named: object) -> None:
+        raise StoreUnavailable(problem="the power is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(hf.Thread, "append", fail)
+        with pytest.raises(StoreUnavailable):
+            await alice.create_thread("t", title="A talk")
+
+    with pytest.raises(ThreadNotFound):
+        await alice.thread("t")
+
+
+@pytest.mark.parametrize(
+    ("title", "labels"),
+    [("x" * 1_001, None), (None, ["x" * 201]), (None, ["x"] * 101)],
+    ids=["a long title", "a long label", "many labels"],
+)
+async def test_what_stands_in_every_list_is_short(title: str | None, labels: list[str] | None) -> None:
+    async with in_memory() as users:
+        with pytest.raises(InvalidInput, match="length <= "):
+            await users().create_thread("t", title=title, labels=labels)
 
 
 async def test_an_id_is_taken_once(alice: AsyncClient) -> None:

@@ -13,6 +13,7 @@ from holdfast.client.bodies import NewDecision
 from holdfast.client.values import Told
 from holdfast.core.errors import (
     DecisionRefused,
+    Forbidden,
     InvalidArgument,
     KeyReused,
     ModelFailed,
@@ -232,6 +233,20 @@ async def test_another_s_run_is_neither_seen_nor_cancelled_nor_decided(db: hf.Da
 
         assert (await bob.runs()).runs == []
         assert (await users().run(waiting.run)).status == "waiting"
+
+
+async def test_a_decision_is_for_the_user_that_it_names(db: hf.Database) -> None:
+    asked = calls(("c1", "pay", {"amount": 5}))
+    yes = {"c1": NewDecision(decision="replay")}
+    async with served(db, make_runtime=paying(asked, "done")) as users:
+        waiting, everybody = await users().run_turn("t", "pay 5"), users("*")
+        with pytest.raises(Forbidden):
+            await users().decide(waiting.run, yes, user="bob")
+        with pytest.raises(RecordNotFound):
+            await everybody.decide(waiting.run, yes, user="bob")
+        done = await everybody.decide(waiting.run, yes, user="alice")
+
+    assert done.text == "done"
 
 
 async def test_a_run_at_work_is_cancelled(db: hf.Database) -> None:

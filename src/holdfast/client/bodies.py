@@ -10,12 +10,19 @@ Mode: TypeAlias = Literal["incognito", "local", "synced"]
 Label: TypeAlias = Literal["positive", "neutral", "negative"]
 
 
+Title: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
+Labels: TypeAlias = Annotated[
+    list[Annotated[str, msgspec.Meta(max_length=200)]], msgspec.Meta(max_length=100)
+]
+"""Both stand in every list of threads, so they are short."""
+
+
 class NewThread(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Asks for a new thread."""
 
     id: str
-    title: str | None = None
-    labels: list[str] = []
+    title: Title | None = None
+    labels: Labels = []
 
 
 class NewItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,7 +88,10 @@ class NewDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class NewDecisions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Decisions by the ids of their calls; with none, an interrupted run goes on."""
+    """Decisions by the ids of their calls; with none, an interrupted run goes on.
+
+    With a ``user`` the run must be theirs; credentials of a whole tenant may name one.
+    """
 
     decisions: dict[str, NewDecision] = {}
     user: str | None = None

@@ -195,10 +195,14 @@ def cancel(run: str, *, key: str | None = None) -> Call[values.Cancelled]:
 
 
 def decide(
-    run: str, decisions: dict[str, bodies.NewDecision] | None = None, *, key: str | None = None
+    run: str,
+    decisions: dict[str, bodies.NewDecision] | None = None,
+    *,
+    user: str | None = None,
+    key: str | None = None,
 ) -> Call[values.TurnView]:
     """Decide about the calls that a run waits for, and go on with it."""
-    body = bodies.NewDecisions(decisions=decisions or {})
+    body = bodies.NewDecisions(decisions=decisions or {}, user=user)
     return call("POST", f"/runs/{named(run)}/decisions", values.TurnView, body=body, key=key)
 
 
@@ -359,9 +363,11 @@ def feedback(
     return call("POST", "/feedback", findings.FeedbackView, body=body, key=key)
 
 
-def jobs(*, status: str | None = None, limit: int = 100) -> Call[operations.JobPage]:
+def jobs(
+    *, status: str | None = None, limit: int = 100, cursor: str | None = None
+) -> Call[operations.JobPage]:
     """Work that is to be done, and work that was given up."""
-    return call("GET", "/jobs", operations.JobPage, status=status, limit=limit)
+    return call("GET", "/jobs", operations.JobPage, status=status, limit=limit, cursor=cursor)
 
 
 def retry_job(id: str, *, key: str | None = None) -> Call[operations.JobView]:

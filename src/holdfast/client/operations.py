@@ -22,9 +22,10 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs by the time they are due."""
+    """Some jobs, by the time they are due."""
 
     jobs: list[JobView]
+    next: str | None = None
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

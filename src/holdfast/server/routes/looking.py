@@ -74,7 +74,7 @@ async def give_feedback(
     data: JSONBody[NewFeedback], caller: Calling, request: Request[Any, Any, Any]
 ) -> FeedbackView:
     """What a user thought of a session so far: a label, never text. With one key it is recorded once."""
-    head = await caller.db.thread(data.thread).head()
+    head = await caller.db.thread(reachable(data.thread)).head()
     episode = await active_episode(caller.db, data.thread)
     said = request.headers.get(KEY) or secrets.token_hex(16)
     about = episode.id if episode is not None else data.thread
@@ -102,9 +102,19 @@ async def list_jobs(
     caller: Calling,
     status: FromQuery[Literal["waiting", "running", "dead"] | None] = None,
     limit: Limit = 100,
+    cursor: Cursor = None,
 ) -> JobPage:
     """Jobs by the time they are due: what is yet to be done, and what was given up."""
-    return JobPage(jobs=[job_view(job) for job in await caller.db.jobs.list(status=status, limit=limit)])
+    list_of = f"jobs\0{status}"
+    end, passed = caller.position(cursor, tuple[tuple[int, str], int], list_of) or ((-1, ""), 0)
+    found = await caller.db.jobs.list(status=status, limit=passed + limit + 1)
+    before = sum((job.due, job.id) <= end for job in found)  # some may have come or gone since
+    shown = found[before : before + limit]
+    next = None
+    if len(found) > min(before, passed) + limit:
+        end = (shown[-1].due, shown[-1].id) if shown else end
+        next = caller.cursor([list(end), before + len(shown)], list_of)
+    return JobPage(jobs=[job_view(job) for job in shown], next=next)
 
 
 @post("/jobs/{job:str}/retry", operation_id="retry_job", status_code=200)

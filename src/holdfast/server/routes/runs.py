@@ -73,14 +73,16 @@ async def cancel_run(run: FromPath[str], caller: Calling) -> Cancelled:
 async def decide(run: FromPath[str], data: JSONBody[NewDecisions], caller: Calling) -> TurnView:
     """Decide about the calls that a run waits for, and go on with it; or go on with an interrupted one."""
     decisions = {call: _decision(each) for call, each in data.decisions.items()}
-    thread = await caller.serving.runtimes.guests.thread_of(caller.guest(), run)
+    guest = caller.guest(data.user)
+    thread = await caller.serving.runtimes.guests.thread_of(guest, run)
     if thread is None:
-        found = run_of(await caller.db.records.get(KIND, run))
+        db = caller.db if guest[1] is None else caller.scoped(guest[1])
+        found = run_of(await db.records.get(KIND, run))
         if found.status == DONE and decisions:
             call = next(iter(decisions))
             raise DecisionRefused(thread=found.thread, call=call, problem=f"run {run!r} is over")
         thread = found.thread
-    async with caller.home(thread) as home:
+    async with caller.home(thread, user=data.user) as home:
         return turn_view(await home.runtime.resume(thread, decisions, user=home.user))
 
 

@@ -30,7 +30,7 @@ from holdfast.core import making
 from holdfast.core.encoding import plain
 from holdfast.core.errors import InvalidArgument
 from holdfast.core.ops import Op
-from holdfast.core.values import ABOUT, HISTORY, Anywhere, Exact, Expect, Item, Window
+from holdfast.core.values import ABOUT, HISTORY, Absent, Anywhere, Exact, Expect, Item, Window
 from holdfast.runtime.inputs import free_id
 from holdfast.server.callers import Calling, ThreadId
 from holdfast.server.describing import VERSIONED
@@ -85,11 +85,12 @@ def expected(if_match: str | None) -> Expect:
 @post("/threads", operation_id="create_thread", opt={VERSIONED: True})
 async def create_thread(data: JSONBody[NewThread], caller: Calling) -> Response[ThreadDetail]:
     """A new thread. It belongs to the user whose credentials these are."""
-    thread = await caller.db.create(free_id(data.id), owner=caller.identity.user)
-    if data.title is not None or data.labels:
-        about = {"title": data.title, "labels": data.labels}
-        kept = {name: value for name, value in about.items() if value}
-        await thread.append(patches=[making.set([ABOUT], kept)], reason="Describe", expect=Exact(0))
+    about = {name: value for name, value in (("title", data.title), ("labels", data.labels)) if value}
+    if about:
+        thread, new = caller.db.thread(free_id(data.id)), Absent(caller.identity.user)
+        await thread.append(patches=[making.set([ABOUT], about)], reason="Describe", expect=new)
+    else:
+        thread = await caller.db.create(free_id(data.id), owner=caller.identity.user)
     head = await thread.head()
     return Response(thread_detail(head), status_code=201, headers=etag(head.version))
 
