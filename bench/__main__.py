@@ -32,6 +32,7 @@ CLAIMS = (
     "turn_growth",
     "turns_many",
     "companion",
+    "crisis_floor",
     "adk",
     "openai_agents",
     "memory",
