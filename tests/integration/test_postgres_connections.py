@@ -10,10 +10,14 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg_pool import AsyncConnectionPool
+from psycopg_pool.base import AttemptWithBackoff
 
 import holdfast as hf
 from holdfast.core.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, ThreadNotFound, TooLarge
 from holdfast.core.values import AppendTo, Changeset, Put, Record, RecordQuery
+from holdfast.stores.postgres import pool as pools
+from holdfast.stores.postgres.address import parse
+from holdfast.stores.postgres.pool import Pool
 from holdfast.stores.postgres.store import PostgresStore
 from tests.support.postgres import PostgresServer
 from tests.support.shared_postgres import PostgresDatabase
@@ -34,6 +38,14 @@ async def store(postgres_database: PostgresDatabase) -> AsyncIterator[PostgresSt
     store = await PostgresStore.open(f"{postgres_database.url}?pool_max=4")
     yield store
     await store.close()
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> Pool:
+    """A pool of connections to a server that is not there, which tries a hundred times as fast."""
+    monkeypatch.setattr(pools, "AGAIN_SECONDS", 0.03)
+    monkeypatch.setattr(AttemptWithBackoff, "INITIAL_DELAY", 0.01)
+    return Pool(parse("postgresql://nobody@127.0.0.1:1/nothing"))
 
 
 def ask(database: PostgresDatabase, query: str) -> list[Any]:
@@ -96,6 +108,28 @@ class TestBrokenConnections:
             version = await _eventually(thread)
 
         assert version == 2
+
+    async def test_a_server_that_is_away_is_asked_for_again_and_again(self, nobody: Pool) -> None:
+        await nobody.open()
+        async with asyncio.timeout(10):
+            while nobody.get_stats().get("connections_errors", 0) < 20:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+        await nobody.close()
+
+        assert nobody.is_away
+
+    async def test_nobody_waits_long_for_a_server_that_is_away(
+        self, nobody: Pool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(pools, "AWAY_SECONDS", 0.2)
+        await nobody.open()
+        store = PostgresStore(nobody)
+        async with asyncio.timeout(10):
+            with pytest.raises(StoreUnavailable):
+                await hf.Database(store).thread("thread").head()
+        await nobody.close()
+
+        assert nobody.timeout == 30
 
     async def test_a_closed_store_says_so(self, postgres_database: PostgresDatabase) -> None:
         store = await PostgresStore.open(postgres_database.url)

@@ -11,7 +11,6 @@ from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
-from holdfast.stores.postgres.address import Address
 from holdfast.stores.postgres.answers import Row, Values
 from holdfast.stores.postgres.arrays import teach
 from holdfast.stores.postgres.errors import translation
@@ -193,16 +192,3 @@ class _Rest:
     def __await__(self) -> Generator[Any, Any, None]:
         yield self._awaited
         yield from self._work.__await__()
-
-
-def new_pool(address: Address) -> AsyncConnectionPool[Any]:
-    """A pool of connections to a database, not yet open."""
-    return AsyncConnectionPool(
-        address.conninfo,
-        min_size=address.pool_min,
-        max_size=address.pool_max,
-        timeout=address.pool_timeout,
-        open=False,
-        name="holdfast",
-        kwargs={"autocommit": True, "prepare_threshold": 0 if address.prepares else None},
-    )

@@ -28,10 +28,11 @@ from holdfast.stores.clock import now_ms
 from holdfast.stores.postgres.address import parse
 from holdfast.stores.postgres.answers import Row, job_of, query_of
 from holdfast.stores.postgres.arrays import Texts
-from holdfast.stores.postgres.connections import Connections, new_pool, over, told
+from holdfast.stores.postgres.connections import Connections, over, told
 from holdfast.stores.postgres.effects import alone, calls_of, together
 from holdfast.stores.postgres.errors import STORE, ConnectionLost, Gone, StaleEffect, TryAgain
 from holdfast.stores.postgres.flights import Flights
+from holdfast.stores.postgres.pool import Pool
 from holdfast.stores.postgres.report import report_of
 from holdfast.stores.postgres.schema import ensure_schema
 from holdfast.stores.postgres.scrubbing import scrubbed
@@ -103,7 +104,7 @@ class PostgresStore:
         except asyncio.CancelledError:
             await over(ensuring)  # nor should one be left behind
             raise
-        pool = new_pool(address)
+        pool = Pool(address)
         store = cls(pool, limits=limits)
         store._owned = True
         try:
