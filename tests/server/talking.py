@@ -39,13 +39,13 @@ class SlowModel:
         raise NotImplementedError
 
 
-def main(url: str, pause: str, lease: str) -> None:
+def main(url: str, pause: str) -> None:
     """Serve until killed."""
     model = SlowModel(float(pause))
     settings = ServerSettings(url=url, secret="the same for every process of this test", sweep_seconds=0.5)
     app = create_app(
         settings,
-        make_runtime=lambda db: hf.Runtime(db, model=model, lease_seconds=float(lease), sweep_seconds=0.5),
+        make_runtime=lambda db: hf.Runtime(db, model=model, lease_seconds=60, sweep_seconds=0.5),
     )
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

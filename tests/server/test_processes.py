@@ -41,7 +41,7 @@ async def until(true: Callable[[], Awaitable[bool]], seconds: float = PATIENCE) 
 
 @pytest.mark.promise("B-09", "R-24")
 async def test_a_stream_goes_on_by_itself_when_its_process_is_killed(shared_url: str) -> None:
-    with process(shared_url, 0.1, lease=3) as (first, one), process(shared_url, 0.01) as (_, other):
+    with process(shared_url, 0.1) as (first, one), process(shared_url, 0.01) as (_, other):
         await asyncio.gather(up(one), up(other))
         told: list[Told] = []
         async with Proxy([one, other]) as proxy, asking(proxy.url) as alice:
@@ -128,7 +128,7 @@ async def test_turns_of_one_thread_stand_one_after_another_whatever_process_has_
 @pytest.mark.promise("F-13", "R-24")
 async def test_what_a_killed_process_leaves_is_tended_by_another(postgres_database: PostgresDatabase) -> None:
     url = postgres_database.url
-    with process(url, 5.0, lease=3) as (first, one), process(url, 0.0) as (_, other):
+    with process(url, 5.0) as (first, one), process(url, 0.0) as (_, other):
         await asyncio.gather(up(one), up(other))
         async with asking(one) as alice:
             stream = alice.stream_turn("left", "hi")

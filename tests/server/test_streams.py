@@ -42,13 +42,13 @@ async def live(model: ScriptedModel, settings: ServerSettings | None = None) -> 
 
 
 @contextmanager
-def process(url: str, pause: float, *, lease: float = 30.0) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server in a process of its own; others take up its turns so many seconds after it was killed.
+def process(url: str, pause: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own. When it is killed, others on this machine see that it is gone.
 
-    One that is not killed has long, or it would lose its turns on a machine that keeps it waiting.
+    Its leases last long, or it would lose its turns on a machine that keeps it waiting.
     """
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.server.talking", url, str(pause), str(lease)],
+        [sys.executable, "-m", "tests.server.talking", url, str(pause)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -152,7 +152,7 @@ async def test_more_streams_than_allowed_are_refused_politely() -> None:
 
 @pytest.mark.promise("B-09", "R-24")
 async def test_a_stream_continues_on_another_process_when_its_own_is_killed(shared_url: str) -> None:
-    with process(shared_url, 0.1, lease=3) as (first, address), process(shared_url, 0.01) as (_, other):
+    with process(shared_url, 0.1) as (first, address), process(shared_url, 0.01) as (_, other):
         await asyncio.gather(up(address), up(other))
         seen: list[Told] = []
         async with asking(address) as alice:
