@@ -227,6 +227,7 @@ async def test_asking_for_any_exercise_in_the_middle_of_one_begins_no_other(in_m
         ("do you have feelings?", "feel"),
         ("should I quit my job?", "you"),
         ("do I have ADHD?", "do not diagnose"),
+        ("what is anxiety?", "alarm of the body"),
     ],
 )
 async def test_a_question_about_something_else_is_answered_and_the_exercise_waits(
@@ -260,3 +261,50 @@ async def test_what_breaks_into_a_step_that_takes_any_answer_is_heard_and_the_st
     assert output.response_text.startswith("Thank you for telling me.")
     assert (kept.exercise_type, kept.exercise_step) == ("box_breathing", 1)
     assert later.exercise_step == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "style"),
+    [
+        ("How many people live in Norway?", "grounded_lookup"),
+        ("How many rounds?", "clarifying"),
+        ("How long?", "clarifying"),
+    ],
+)
+async def test_a_question_of_fact_is_told_from_one_about_the_step(
+    in_memory: Database, asked: str, style: str
+) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Can we do box breathing?", "yes")
+        output = await talk.say(asked)
+        kept = (await talk.state()).exercise_state
+
+    assert output.response_style == style
+    assert (kept.exercise_type, kept.exercise_step) == ("box_breathing", 1)
+
+
+async def test_something_that_has_to_be_told_waits_for_no_step(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("Can we do box breathing?", "yes")
+        output = await talk.say("I need to tell you something, I shouted and it was awful")
+        kept = (await talk.state()).exercise_state
+
+    assert output.response_text.startswith("Thank you for telling me.")
+    assert kept.exercise_step == 1
+
+
+@pytest.mark.parametrize("message", ["Can I do it later?", "maybe later", "could we finish this tomorrow?"])
+async def test_an_exercise_that_is_put_off_is_left(in_memory: Database, message: str) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        output = await talk.say("Can we do box breathing?", "yes", message)
+        kept = (await talk.state()).exercise_state
+
+    assert "We leave Box breathing here" in output.response_text
+    assert kept.exercise_type is None
+
+
+def test_a_lost_job_speaks_for_no_letter_to_somebody_missed() -> None:
+    assert "letter_to_someone_missed" not in [each.id for each in fitting(["My husband lost his job"])]

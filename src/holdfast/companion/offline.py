@@ -31,6 +31,9 @@ WHAT_I_AM = (
     "I should say that I run without a language model just now: I am a small program that listens, gives "
     "back what it hears and knows some exercises."
 )
+READ = 4000
+"""So many letters of a message are looked at: more cannot be given back anyhow."""
+
 WITHOUT = "without a language model"
 GREETING = re.compile(
     r"^\W*(?:(?:hi+|hey+|hello+|hiya|yo|good\s+(?:morning|evening|afternoon|day)|greetings|hallo|moin|salut|hola)"
@@ -157,7 +160,7 @@ def _is_small(text: str) -> bool:
 
 def offline_reply(messages: Sequence[Message], told: str = "") -> str:
     """What is said to the last message, given those before it, and what a model is told of the person."""
-    said = [message.text for message in messages if message.role == "user" and message.text.strip()]
+    said = [message.text[:READ] for message in messages if message.role == "user" and message.text.strip()]
     replied = [message.text for message in messages if message.role == "assistant"]
     wishes = told.partition(WISHES)[2].partition("\n\n")[0]
     text = _answered(said, replied, told) or reflection(said, replied, is_short=bool(SHORT.search(wishes)))
@@ -183,8 +186,9 @@ def aside(message: str, replied: Sequence[str]) -> str:
     if ASKED.search(message):
         return without_question(WHO)
     made = remark_in(message)
-    is_aside = made is not None and made.remark.aside
-    return without_question(unsaid(made.answers, replied, message)) if made and is_aside else ""
+    if made is not None and made.remark.aside:
+        return without_question(unsaid(made.answers, replied, message))
+    return without_question(_explained(message))
 
 
 def _answered(said: Sequence[str], replied: Sequence[str], told: str) -> str:

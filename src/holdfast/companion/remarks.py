@@ -12,8 +12,8 @@ from holdfast.companion.replies.careful import DISORDER
 from holdfast.companion.sayings import simple
 from holdfast.companion.topics import sentences
 
-LONGEST = 24
-"""A message of more words says something of its own."""
+LONGEST, LETTERS = 24, 300
+"""A message of more words or letters says something of its own."""
 
 SIGNS = re.compile(r"[^\w\s+*/-]")
 BEFORE = re.compile(
@@ -74,14 +74,13 @@ def _patterns() -> tuple[tuple[Remark, tuple[re.Pattern[str], ...]], ...]:
 
 def remark_in(message: str) -> Made | None:
     """The remark that a message is, or that its last question is."""
-    if len(message.split()) <= LONGEST and (found := _made(message)) is not None:
-        return found
-    last = sentences(message)[-1:]
-    is_asked = bool(last) and last[0].endswith("?") and len(last[0].split()) <= LONGEST
-    return _made(last[0]) if is_asked else None
+    last = "".join(sentences(message)[-1:])
+    return _made(message) or (_made(last) if last.endswith("?") else None)
 
 
 def _made(message: str) -> Made | None:
+    if len(message) > LETTERS or len(message.split()) > LONGEST:
+        return None
     plain = _plain(message)
     shorter = BEHIND.sub("", BEFORE.sub("", plain))
     for remark, patterns in _patterns():

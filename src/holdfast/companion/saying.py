@@ -52,6 +52,11 @@ DISLIKING = re.compile(
     r"(?:this|it|the\s+exercise|any\s?more)\b|\b(?:makes?|making)\s+(?:it|me|things)\s+(?:feel\s+)?worse\b",
     re.IGNORECASE,
 )
+PUTTING_OFF = re.compile(
+    r"^\W*(?:can|could|may|shall)\s+(?:i|we)\s+(?:please\s+)?(?:do|finish|continue|go\s+on\s+with)\s+"
+    r"(?:it|this|that|the\s+rest)\s+(?:later|another\s+time|some\s+other\s+time|tomorrow)\b|^\W*(?:maybe\s+)?later\W*$",
+    re.IGNORECASE,
+)
 SKIPPING = re.compile(
     r"^\W*(?:(?:please|can\s+we|let['’]?s|i\s+want\s+to)\s+)?"
     r"(?:skip|next|pass|move\s+on|go\s+on|continue|carry\s+on|keep\s+going)\b.{0,30}$",
@@ -82,7 +87,8 @@ def is_no(message: str) -> bool:
 
 def is_leaving(message: str) -> bool:
     """Whether somebody wants to leave what is under way."""
-    return bool(LEAVING.search(message) or DISLIKING.search(message)) or says(message, "leave")
+    ways = (LEAVING, DISLIKING, PUTTING_OFF)
+    return any(way.search(message) for way in ways) or says(message, "leave")
 
 
 def is_skipping(message: str) -> bool:

@@ -54,6 +54,9 @@ FACTUAL = re.compile(
 PERSONAL = re.compile(
     r"\b(?:i|me|my|mine|myself|we|us|our|you|your|he|him|she|her|they|them|this|that|it)\b", re.IGNORECASE
 )
+WORLDLY = re.compile(rf"(?<=\w\s)(?-i:[A-Z][a-z]+)|{LOOKING_UP.pattern}|{FACTUAL.pattern}", re.IGNORECASE)
+"""What an exercise is not about: something with a name, or what is asked to be looked up."""
+
 EXPLAIN = re.compile(
     r"\b(?:why\s+does|why\s+do|why\s+is|how\s+does|how\s+do|what\s+is|what\s+are|"
     r"what['’]?s\s+the\s+(?:point|idea)|does\s+(?:it|this|that)\s+(?:really\s+)?"
@@ -68,11 +71,17 @@ HOW_TO = re.compile(
 )
 INTERRUPTING = re.compile(
     r"\W*(?:(?:ok(?:ay)?|oh|but|and|um+|hm+)\W+)*(?:actually|wait|by\s+the\s+way|btw|sorry|hold\s+on|hang\s+on|"
-    r"before\s+(?:we|i)\s+(?:go\s+on|continue)|something\s+(?:else|just\s+happened)|can\s+i\s+(?:just\s+)?say|"
-    r"i\s+(?:have|need|want)\s+to\s+tell\s+you)\b",
+    r"before\s+(?:we|i)\s+(?:go\s+on|continue)|something\s+else|can\s+i\s+(?:just\s+)?say)\b",
     re.IGNORECASE,
 )
 """How something of one's own begins in the middle of an exercise that would take any answer."""
+
+TELLING_YOU = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|oh|but|and|um+|hm+|wait|sorry|actually)\W+)*"
+    r"(?:i\s+(?:have|need|want|must)\s+to\s+tell\s+you|something\s+(?:just|has\s+just)\s+happened)\b",
+    re.IGNORECASE,
+)
+"""How somebody says that they have something to tell."""
 
 INSTRUCTIONS = """\
 You sort one message of a conversation with a supportive companion. Say where it goes:
@@ -133,10 +142,10 @@ def by_rules(state: Companion, recent: Sequence[Message]) -> dict[str, Any] | No
             return {**rest, **_talk("technique", None, source="rules")}
     if wanted is not None:
         return {**rest, **_exercise(wanted.id)}
+    if is_fact(message) and (not in_exercise or WORLDLY.search(message)):
+        return {**rest, **_lookup(message)}
     if in_exercise:
         return {**rest, **_within(state)}
-    if is_fact(message):
-        return {**rest, **_lookup(message)}
     return None if not rest else {**rest, **_as_delta(state, Sorted(), recent)}
 
 
@@ -170,6 +179,8 @@ def _is_aside(state: Companion) -> bool:
     if found is None:
         return False
     step = found[0].steps[found[1].step]
+    if TELLING_YOU.match(state.message):
+        return True
     is_any = step.waits_for.kind == "answer"
     is_other = INTERRUPTING.match(state.message) is not None if is_any else not fits(step, state.message)
     return is_other and _is_told(state.message)

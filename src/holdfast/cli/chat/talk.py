@@ -9,7 +9,10 @@ from typing import Any, TypeAlias
 from holdfast.cli.chat.who import Who
 from holdfast.cli.render import without_password
 from holdfast.companion.agent import companion, inputs_of
+from holdfast.companion.commands import command_in
 from holdfast.companion.crisis.floor import floor
+from holdfast.companion.exercises.choosing import asked_for
+from holdfast.companion.offline import offline_reply
 from holdfast.companion.values import AgentInput, Channel
 from holdfast.core.errors import InvalidArgument, NotThere
 from holdfast.core.plain import PlainMessage
@@ -20,6 +23,7 @@ from holdfast.runtime.engine import Runtime
 from holdfast.runtime.events import Event
 from holdfast.runtime.memory.keeping import Memory, memory_of
 from holdfast.runtime.memory.values import Arc, Fact, Rule
+from holdfast.runtime.messages import Message
 from holdfast.runtime.models import Model
 from holdfast.runtime.statuses import SessionStatus
 from holdfast.threads.database import Database
@@ -168,10 +172,21 @@ async def opened(
                 model=model or OFFLINE,
                 store="in memory" if who.is_guest else without_password(place),
                 new_id=new_id,
-                warmed=asyncio.ensure_future(asyncio.to_thread(floor, "")),
+                warmed=asyncio.ensure_future(asyncio.to_thread(_warm)),
             )
     finally:
         await store.close()
+
+
+def _warm() -> None:
+    """Read once what every turn goes by, while somebody types the first message."""
+    floor(BEFORE)
+    command_in(BEFORE)
+    asked_for(BEFORE)
+    offline_reply([Message(role="user", content=BEFORE)])
+
+
+BEFORE = "before anybody says anything"
 
 
 def _model(name: str | None) -> Any:
