@@ -308,3 +308,23 @@ async def test_an_exercise_that_is_put_off_is_left(in_memory: Database, message:
 
 def test_a_lost_job_speaks_for_no_letter_to_somebody_missed() -> None:
     assert "letter_to_someone_missed" not in [each.id for each in fitting(["My husband lost his job"])]
+
+
+@pytest.mark.parametrize(
+    ("message", "begun"),
+    [
+        ("the second one", "grounding_5_4_3_2_1"),
+        ("1", "box_breathing"),
+        ("the last one please", "thought_record"),
+        ("one of my friends came", None),
+    ],
+)
+async def test_an_exercise_is_picked_from_a_list_by_its_number(
+    in_memory: Database, message: str, begun: str | None
+) -> None:
+    async with talker(in_memory) as runtime:
+        talk = Talk(runtime)
+        await talk.say("What can I do?", message)
+        kept = (await talk.state()).exercise_state
+
+    assert kept.exercise_type == begun

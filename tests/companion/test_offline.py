@@ -13,6 +13,7 @@ from holdfast.companion.offline import (
     UNANSWERED,
     WHAT_I_AM,
     WISHES,
+    WORDLESS,
     OfflineModel,
     offline_reply,
     retold,
@@ -189,6 +190,16 @@ def test_it_knows_the_name_that_somebody_said_and_what_it_was_about() -> None:
 
     assert "call you Sam" in offline_reply([*said, *messages("what's my name?")])
     assert "anxiety and work" in offline_reply([*said, *messages("what were we talking about?")])
+
+
+@pytest.mark.parametrize("message", ["...", "👍", "🙂"])
+def test_a_sign_without_words_is_no_error(message: str) -> None:
+    assert offline_reply(messages("Hi", "Hello.", message)) in WORDLESS
+
+
+@pytest.mark.parametrize("message", ["I'm going to bed", "bye", "thanks for listening", "ok, I have to go"])
+def test_a_farewell_is_not_held_up_by_a_question(message: str) -> None:
+    assert offline_reply(messages("Hi", "Hello.", message)).endswith("I am here when you want to go on.")
 
 
 def test_what_is_not_to_be_kept_is_acknowledged() -> None:

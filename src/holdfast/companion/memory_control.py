@@ -78,6 +78,8 @@ def sentence_of(known: Known) -> str:
         return f"Earlier session: {known.summary}"
     if known.predicate == BIRTHDAY:
         told = f"Your birthday is {'' if WHEN.match(known.object) else 'on '}{known.object}."
+    elif known.predicate == ASKED:
+        told = f"You asked me to remember: {known.object}."
     elif known.subject.lower() == "user":
         told = f"You {_in_second_person(known)} {known.object}."
     else:

@@ -42,7 +42,7 @@ GREETING = re.compile(
 )
 TAKING_LEAVE = (
     r"(?:bye(?:[\s-]bye)?|goodbye|good\s?night|see\s+you|talk\s+(?:to\s+you\s+)?(?:later|tomorrow|soon)|"
-    r"i(?:['’]ve\s+got|\s+have|\s+need|['’]ll\s+have)\s+to\s+go|gotta\s+go|"
+    r"i(?:['’]?m|\s+am)\s+(?:going|off)\s+to\s+(?:bed|sleep)|i\s+should\s+go(?:\s+now)?(?=\W*$)|i(?:['’]ve\s+got|\s+have|\s+need|['’]ll\s+have)\s+to\s+go|gotta\s+go|"
     r"that['’]?s\s+(?:all|it|enough)(?:\s+for\s+(?:today|now))?|that\s+is\s+all(?:\s+for\s+(?:today|now))?)\b"
 )
 THANKING = r"(?:thanks?|thank\s+you|thx|cheers|many\s+thanks)\b"
@@ -91,6 +91,10 @@ MORE_OF_IT = (
 UNREADABLE = (
     "I could not read that: I know plain English words best. Could you say it in another way?",
     "That I did not understand, and I would rather say so than guess. What did you mean?",
+)
+WORDLESS = (
+    "I am here. I can only read words, so write whenever you like.",
+    "Take your time.",
 )
 UNANSWERED = (
     "That is a question I have no good answer to: there is little that I know. What makes you ask?",
@@ -269,7 +273,9 @@ def _unclear(last: str, replied: Sequence[str]) -> str:
     long = [word for word in said if len(word) >= LONG_WORD]
     is_mashed = bool(long) and all(MASHED.fullmatch(word) for word in long)
     is_readable = re.search(r"[a-z]", last, re.IGNORECASE) is not None and not is_mashed
-    return "" if said and is_readable else unsaid(UNREADABLE, replied, last)
+    if said:
+        return "" if is_readable else unsaid(UNREADABLE, replied, last)
+    return unsaid(UNREADABLE if "?" in last else WORDLESS, replied, last)
 
 
 ENGLISH = frozenset(words("the my it that this with you they she not and are what don but from just"))

@@ -9,7 +9,14 @@ import msgspec
 
 from holdfast.companion.commands import Command, command_in
 from holdfast.companion.exercises.catalogue import catalogue
-from holdfast.companion.exercises.choosing import asked_for, asks_for_any, fitting, named_in, offered_in
+from holdfast.companion.exercises.choosing import (
+    asked_for,
+    asks_for_any,
+    chosen_from,
+    fitting,
+    named_in,
+    offered_in,
+)
 from holdfast.companion.exercises.guiding import fits
 from holdfast.companion.exercises.stage import under_way
 from holdfast.companion.memory_control import is_about_memory
@@ -191,9 +198,11 @@ def _is_told(message: str) -> bool:
 
 
 def _accepted(message: str, recent: Sequence[Message]) -> Any:
-    """The exercise that the last reply offered, if this message agrees to it."""
-    replies = [entry for entry in recent if entry.role == "assistant"]
-    return offered_in(replies[-1].text) if replies and is_yes(message) else None
+    """The exercise that the last reply offered, if this message agrees to it or picks it from a list."""
+    replies = [entry.text for entry in recent if entry.role == "assistant"]
+    if not replies:
+        return None
+    return offered_in(replies[-1]) if is_yes(message) else chosen_from(replies[-1], message)
 
 
 async def _judged(recent: Sequence[Message], ctx: Context) -> tuple[Sorted, str]:

@@ -120,6 +120,24 @@ def offered_in(text: str) -> Exercise | None:
     return next((found for part in reversed(asked) if (found := named_in(part)) is not None), None)
 
 
+def chosen_from(text: str, message: str) -> Exercise | None:
+    """The exercise that a message picks, by its number, from a list that a reply gave."""
+    found = PICKING.fullmatch(message)
+    listed = [named_in(line) for line in text.splitlines() if line.startswith("- ")]
+    if found is None or not listed:
+        return None
+    number = next((at for at, names in enumerate(NUMBERS) if found["which"].lower() in names), len(NUMBERS))
+    return listed[-1] if number == len(NUMBERS) else listed[number] if number < len(listed) else None
+
+
+NUMBERS = (("1", "1st", "first", "one"), ("2", "2nd", "second", "two"), ("3", "3rd", "third", "three"))
+PICKING = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|yes|let['’]?s\s+(?:do|try|take)|i(?:['’]d|\s+would)\s+like|i\s+(?:want|take|choose)|please|number|"
+    r"the)\W+)*(?P<which>1|2|3|1st|2nd|3rd|first|second|third|one|two|three|last)(?:\s+one)?(?:\W+please)?\W*",
+    re.IGNORECASE,
+)
+
+
 def fitting(texts: Iterable[str]) -> list[Exercise]:
     """The exercises that fit what was said, the best first; none if nothing speaks for any."""
     said = {stem(word) for text in texts for word in words(text) if word not in FUNCTION_WORDS}

@@ -23,7 +23,7 @@ EXPLAIN = re.compile(
 )
 TECHNIQUE = re.compile(
     r"\b(?:what\s+(?:can|could|should)\s+i\s+do|how\s+(?:can|do|could)\s+i|any\s+(?:advice|tips|ideas)|"
-    r"what\s+helps|give\s+me\s+(?:advice|tips|something)|"
+    r"what\s+helps|let['’]?s\s+(?:do|try)\s+something(?!\s+else)|give\s+me\s+(?:advice|tips|something)|"
     r"help\s+me\s+(?:to\s+)?\w+|techniques?|strateg(?:y|ies)|a\s+way\s+to)\b",
     re.IGNORECASE,
 )
