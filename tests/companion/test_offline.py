@@ -202,6 +202,19 @@ def test_a_farewell_is_not_held_up_by_a_question(message: str) -> None:
     assert offline_reply(messages("Hi", "Hello.", message)).endswith("I am here when you want to go on.")
 
 
+def test_an_exercise_that_was_left_is_not_offered_again() -> None:
+    said = ["I am so anxious", "Would you like to try Worry time?", "no thanks", "Fine.", "I worry a lot"]
+    later = [*said, "I hear you.", "I worry about it all", "I hear you.", "I am worried and anxious"]
+
+    assert OFFER in offline_reply(messages(*[text.replace("Worry time", "x") for text in later][2:]))
+    assert "Worry time" not in offline_reply(messages(*later))
+
+
+def test_no_thanks_is_a_no_and_not_a_farewell() -> None:
+    assert "Take good care" not in offline_reply(messages("Hi", "Hello.", "no thanks"))
+    assert "Take good care" not in offline_reply(messages("Hi", "Hello.", "no, thanks"))
+
+
 def test_what_is_not_to_be_kept_is_acknowledged() -> None:
     said = messages("Hi", "Hello.", "I live in Oslo, but please don't remember that.")
 

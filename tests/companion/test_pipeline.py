@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from holdfast.companion.agent import answer, companion, inputs_of, talk
 from holdfast.companion.crisis.help import reply
 from holdfast.companion.pipeline import listening
 from holdfast.companion.state import Companion
-from holdfast.companion.values import STAGE_LABELS, AgentInput, AgentOutput, Channel
+from holdfast.companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, Style
 from holdfast.core.errors import InvalidId, StoreUnavailable
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
@@ -279,3 +279,32 @@ async def test_what_a_caller_knows_reaches_the_prompt_of_a_turn_that_keeps_nothi
 
     assert "Last session (grief): talked about loss." in model.requests[-1].instructions
     assert "- [old] a plain line" in model.requests[-1].instructions
+
+
+REACHED = [
+    "My grandmother died and it hurts",
+    "I keep thinking the same thing in circles",
+    "My husband and I see it differently, over and over",
+    "Part of me wants to move and part of me does not",
+    "Why do people panic?",
+    "What can I do about my anger?",
+    "I am nervous about the exam on Monday",
+    "Our neighbours painted their fence green",
+    "dunno",
+    "Let's do box breathing",
+    "stop",
+    "What do you remember about me?",
+    "How many people live in Norway?",
+    "Good night, talk tomorrow",
+    UNCLEAR,
+    DANGER,
+]
+
+
+@pytest.mark.promise("A-09")
+async def test_every_style_and_every_approach_is_reached_without_a_model(in_memory: Database) -> None:
+    async with talker(in_memory) as runtime:
+        outputs = [(await runtime.run_turn(f"s{at}", said)).output for at, said in enumerate(REACHED)]
+
+    assert {output.response_style for output in outputs} == set(get_args(Style)) - {""}
+    assert {output.therapeutic_approach for output in outputs} >= set(get_args(Approach))
