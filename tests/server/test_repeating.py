@@ -91,6 +91,42 @@ async def test_a_request_that_died_is_taken_up_when_its_time_is_over(
         await kept().begin()
 
 
+async def test_a_request_that_takes_long_keeps_its_key(
+    db: hf.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = Identity(tenant=db.tenant, user="alice", workspace="default")
+    monkeypatch.setattr(repeating, "PENDING_MS", 300)
+    first, second = (Kept(db, identity, "k", "/threads", "the same body") for _ in range(2))
+    await first.begin()
+    async with first.at_work():
+        await asyncio.sleep(0.6)
+        with pytest.raises(RequestPending):
+            await second.begin()
+        await first.end(200, (), b"done")
+
+    assert await second.begin() is not None
+
+
+@pytest.mark.promise("B-07")
+@pytest.mark.parametrize("asking", ["alice", "*"], ids=["the user", "the whole tenant"])
+@pytest.mark.parametrize("subject", [{"thread": "t"}, {"owner": "alice"}], ids=["a thread", "a person"])
+async def test_what_is_kept_of_an_answer_is_erased_with_whom_it_is_about(
+    db: hf.Database, users: Users, asking: str, subject: dict[str, str]
+) -> None:
+    client = users(asking)
+    await users("alice").create_thread("t", title="My secret", key="one")
+    await users("alice").run_turn("t", "I told nobody else")
+    headers = {**users.headers(asking), "Idempotency-Key": "two"}
+    await users.http.post("/api/v1/sessions/t/export", headers=headers)
+    await client.fork("t", "f", key="three")
+    before = await db.records.find(RecordQuery(kind=repeating.KIND))
+    await db.erase(**subject)
+    after = await db.records.find(RecordQuery(kind=repeating.KIND))
+
+    assert len(before) == 3
+    assert after == []
+
+
 async def test_old_answers_are_forgotten(db: hf.Database, alice: AsyncClient) -> None:
     await alice.create_thread("t", key="k")
     now = time.time_ns() // 1_000_000

@@ -37,7 +37,7 @@ CHANGING = (409, 413, 507)
 RUNNING = (502, 504)
 """What one that lets a model or a tool work may come to besides."""
 
-RUNS = "lets a model or a tool work"
+WORKS = "lets a model or a tool work"
 ALSO = "answers in these media types too"
 TAKES = "takes a body of this media type"
 VERSIONED = "says the version of a thread"
@@ -89,7 +89,7 @@ def statuses(handler: HTTPRouteHandler) -> tuple[int, ...]:
     if handler.opt.get(OPEN):
         return (500, 503)
     reads = handler.http_methods <= {"GET"}
-    return (*ANY, *(() if reads else CHANGING), *(RUNNING if handler.opt.get(RUNS) else ()))
+    return (*ANY, *(() if reads else CHANGING), *(RUNNING if handler.opt.get(WORKS) else ()))
 
 
 class Describing(ReceiveRoutePlugin):

@@ -3,10 +3,12 @@
 Turns and appends need none of this: there the key commits with the change itself.
 """
 
+import asyncio
 import base64
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -16,7 +18,13 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.core.encoding import check_id, encode, plain
-from holdfast.core.errors import KeyReused, RecordNotFound, RequestPending, RevisionConflict
+from holdfast.core.errors import (
+    HoldfastError,
+    KeyReused,
+    RecordNotFound,
+    RequestPending,
+    RevisionConflict,
+)
 from holdfast.core.values import Record, RecordQuery
 from holdfast.server.callers import Serving, named
 from holdfast.server.identity.values import Identity
@@ -27,7 +35,9 @@ KEY = "idempotency-key"
 OWN = "keeps its own key"
 """The mark of a route whose key commits with what it does."""
 PENDING_MS = 60_000
-"""How long the first request may be at work before a repetition takes its place."""
+"""How long nothing may be heard of the first request before a repetition takes its place."""
+RENEWALS = 3
+"""How often a request says so in that time."""
 LARGEST = 1024 * 1024
 PAGE = 200
 
@@ -61,7 +71,14 @@ class Repeating(ASGIMiddleware):
         thread = named(str(scope["path_params"].get("id", "")))
         # What is incognito leaves no key on disk.
         aside = await serving.runtimes.guests.store_of((identity.tenant, identity.user), thread)
-        kept = Kept(aside or serving.db, identity, key, request.url.path, await _asked(request))
+        kept = Kept(
+            aside or serving.db,
+            identity,
+            key,
+            request.url.path,
+            await _asked(request),
+            about=Named(thread=thread, user=identity.user or request.query_params.get("user")),
+        )
         before = await kept.begin()
         if before is not None:
             await _replay(before, send)
@@ -69,17 +86,37 @@ class Repeating(ASGIMiddleware):
         await _kept(kept, scope, receive, send, next_app)
 
 
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom and which threads a request or an answer names: what is kept of it goes when they are erased."""
+
+    user: str | None = None
+    thread: str | None = None
+    session: str | None = None
+    id: str | None = None
+
+
 class Kept:
     """The record of one key."""
 
-    def __init__(self, db: Database, identity: Identity, key: str, path: str, asked: str) -> None:
+    def __init__(
+        self,
+        db: Database,
+        identity: Identity,
+        key: str,
+        path: str,
+        asked: str,
+        about: Named | None = None,
+    ) -> None:
         self._db = db.scope(tenant=identity.tenant, user=identity.user)
-        self._owner = identity.user
+        self._owner = about.user if about is not None else identity.user
+        self._thread = about.thread if about is not None else None
         self._key = key
         self._path = path
         self._id = hashlib.sha256(encode([identity.user, key])).hexdigest()
         self._asked = asked
         self._revision = 0
+        self._over = asyncio.Event()
+        self._renewing: asyncio.Task[None] | None = None
 
     async def begin(self) -> Answered | None:
         """Take the key; or the answer that it had before.
@@ -101,30 +138,72 @@ class Kept:
                 return before
             if before.until > now:
                 raise RequestPending(key=self._key, retry_after_ms=1_000)
-        await self._put(Answered(asked=self._asked, until=now + PENDING_MS), record.revision if record else 0)
+        self._revision = record.revision if record else 0
+        await self.renew()
         return None
+
+    async def renew(self) -> None:
+        """Say that the request is at work.
+
+        Raises:
+            RequestPending: Another one is, with the same key.
+        """
+        now = time.time_ns() // 1_000_000
+        await self._put(Answered(asked=self._asked, until=now + PENDING_MS))
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """Say again and again that the request is at work, until its end is kept."""
+        self._renewing = asyncio.create_task(self._renewed())
+        try:
+            yield
+        finally:
+            await self._rest()
+
+    async def _renewed(self) -> None:
+        while not self._over.is_set():
+            try:
+                await asyncio.wait_for(self._over.wait(), PENDING_MS / 1000 / RENEWALS)
+            except TimeoutError:
+                with suppress(HoldfastError):  # the answer is kept, or not, all the same
+                    await self.renew()
+
+    async def _rest(self) -> None:
+        self._over.set()
+        if self._renewing is not None:
+            await self._renewing
 
     async def end(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
         """Keep the answer; one that says to try again, or that is too long to keep, frees the key."""
+        await self._rest()
         if status >= 500 or status in (401, 403, 409, 429) or len(body) > LARGEST:
             await self._db.records.drop(KIND, self._id, expect=self._revision)
             return
         told = base64.b64encode(body).decode()
         answered = Answered(asked=self._asked, until=0, status=status, headers=list(headers), body=told)
-        await self._put(answered, self._revision)
+        await self._put(answered, _threads(self._thread, body))
 
-    async def _put(self, answered: Answered, expect: int) -> None:
+    async def _put(self, answered: Answered, threads: Sequence[str] = ()) -> None:
         record = Record(
             kind=KIND,
             id=self._id,
             owner=self._owner,
+            tags=tuple(f"thread:{thread}" for thread in threads),
             body=plain(answered),
             sort=time.time_ns() // 1_000_000,
         )
         try:
-            self._revision = (await self._db.records.put(record, expect=expect)).revision
+            self._revision = (await self._db.records.put(record, expect=self._revision)).revision
         except RevisionConflict:
             raise RequestPending(key=self._key, retry_after_ms=1_000) from None
+
+
+def _threads(asked: str | None, body: bytes) -> list[str]:
+    """The threads that a request or its answer names: by whatever name the answer has for one."""
+    told = Named()
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        told = msgspec.json.decode(body, type=Named)
+    return sorted({each for each in (asked, told.thread, told.session, told.id) if each})
 
 
 async def _asked(request: Request[Any, Any, Any]) -> str:
@@ -154,12 +233,13 @@ async def _kept(kept: Kept, scope: Scope, receive: Receive, send: Send, next_app
                 started["ended"] = True
         await send(message)
 
-    try:
-        await next_app(scope, receive, sending)
-    except BaseException:
-        if not started.get("ended"):
-            await kept.end(500, (), b"")
-        raise
+    async with kept.at_work():
+        try:
+            await next_app(scope, receive, sending)
+        except BaseException:
+            if not started.get("ended"):
+                await kept.end(500, (), b"")
+            raise
 
 
 def _headers(started: dict[str, Any]) -> list[tuple[str, str]]:

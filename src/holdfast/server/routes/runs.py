@@ -16,7 +16,7 @@ from holdfast.runtime.runs import DONE, KIND, WAITING, Run, run_of
 from holdfast.runtime.steps import Step, run_steps
 from holdfast.runtime.suspension import Decision, PassOn, Replay, UseResult, Waiting, suspended_calls
 from holdfast.server.callers import Caller, Calling
-from holdfast.server.describing import RUNS
+from holdfast.server.describing import WORKS
 from holdfast.server.routes.threads import Cursor, Limit
 from holdfast.server.wire import run_view, turn_view
 
@@ -69,7 +69,7 @@ async def cancel_run(run: FromPath[str], caller: Calling) -> Cancelled:
         return Cancelled(cancelled=await home.runtime.cancel(thread, user=home.user))
 
 
-@post("/runs/{run:str}/decisions", operation_id="decide", status_code=200, opt={RUNS: True})
+@post("/runs/{run:str}/decisions", operation_id="decide", status_code=200, opt={WORKS: True})
 async def decide(run: FromPath[str], data: JSONBody[NewDecisions], caller: Calling) -> TurnView:
     """Decide about the calls that a run waits for, and go on with it; or go on with an interrupted one."""
     decisions = {call: _decision(each) for call, each in data.decisions.items()}

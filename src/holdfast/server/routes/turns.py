@@ -20,7 +20,7 @@ from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.engine import LAST, TurnOptions
 from holdfast.runtime.events import Event, RunFinished
 from holdfast.server.callers import Caller, Calling, Home, ThreadId, reachable
-from holdfast.server.describing import ALSO, RUNS, VERSIONED
+from holdfast.server.describing import ALSO, VERSIONED, WORKS
 from holdfast.server.repeating import KEY, OWN
 from holdfast.server.stream import Opened, begun, following, mark_of, turning
 from holdfast.server.wire import turn_view
@@ -35,7 +35,7 @@ CHECKED_SECONDS = 10.0
 TOLD = ResponseSpec(
     TurnView, generate_examples=False, description="The turn; or its events, if those are accepted."
 )
-TURN = {OWN: True, RUNS: True, VERSIONED: True, ALSO: [EVENTS]}
+TURN = {OWN: True, WORKS: True, VERSIONED: True, ALSO: [EVENTS]}
 
 LastEvent = Annotated[
     str | None,
