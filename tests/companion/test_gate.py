@@ -13,14 +13,15 @@ import msgspec
 import pytest
 
 import holdfast as hf
-from holdfast.companion.crisis.floor import floor
+from holdfast.companion.agent import answer
+from holdfast.companion.crisis.floor import Judged, floor
 from holdfast.companion.crisis.gate import crisis_gate, crisis_gate_within
 from holdfast.companion.crisis.help import located, reply, resources_in
 from holdfast.companion.crisis.judging import Judgement, settle
-from holdfast.companion.crisis.listening import heard, heard_after
+from holdfast.companion.crisis.listening import LONG, heard, heard_after
 from holdfast.companion.crisis.responses import crisis_response
 from holdfast.companion.state import Companion
-from holdfast.companion.values import AgentOutput, CrisisAssessment, Level, assessment
+from holdfast.companion.values import AgentInput, AgentOutput, CrisisAssessment, Level, assessment
 from holdfast.companion.voice import HEARING
 from holdfast.core.encoding import encode
 from holdfast.core.errors import ModelFailed
@@ -475,6 +476,53 @@ def test_a_sentence_without_an_end_is_read_in_pieces_too() -> None:
     assert heard(f"{endless} I want to kill myself {endless}").level >= Level.RISK
 
 
+SENTENCES = [f"Number {number} is here with us." for number in range(40)]
+
+
+def reading(monkeypatch: pytest.MonkeyPatch, words: str, found: Judged) -> None:
+    """Let the floor find something in a few sentences that have these words, and nothing in a page."""
+
+    def reads(message: str, before: Sequence[Message] = ()) -> Judged:
+        return found if words in message and len(message.split()) <= LONG else Judged()
+
+    monkeypatch.setattr("holdfast.companion.crisis.listening.floor", reads)
+
+
+@pytest.mark.parametrize("number", [0, 1, 6, 7, 8, 20, 38])
+def test_sentences_that_follow_each_other_are_read_together(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    reading(monkeypatch, " ".join(SENTENCES[number : number + 2]), Judged(level=3, signs=("states it",)))
+
+    assert heard(" ".join(SENTENCES)).level == Level.IMMINENT
+
+
+@pytest.mark.parametrize(
+    ("found", "level"),
+    [
+        (Judged(level=2, confidence=0.6, signs=("wants to die",)), 2),
+        (Judged(level=3, confidence=0.9, signs=("reads as danger now",)), 2),
+        (Judged(level=2, confidence=0.9, signs=("reads as risk",)), 1),
+        (Judged(level=1, confidence=0.9, signs=("reads as unclear",)), 0),
+        (Judged(level=3, confidence=0.6, signs=("reads as danger now",)), 0),
+    ],
+)
+def test_what_a_piece_states_counts_and_what_it_only_reads_like_counts_less(
+    monkeypatch: pytest.MonkeyPatch, found: Judged, level: int
+) -> None:
+    reading(monkeypatch, SENTENCES[20], found)
+
+    assert heard(" ".join(SENTENCES)).level == level
+    assert heard(SENTENCES[20]).level == found.level
+
+
+def test_a_piece_that_has_small_signs_gives_them_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading(monkeypatch, SENTENCES[20], Judged(leans=True))
+
+    assert heard(" ".join(SENTENCES)).leans
+    assert not heard(" ".join(SENTENCES[:20])).leans
+
+
 @pytest.mark.promise("A-08")
 @pytest.mark.parametrize("asked", ["check", "level_1"])
 @pytest.mark.parametrize(
@@ -688,3 +736,134 @@ def test_the_first_line_of_a_country_speaks_the_language_and_is_for_everybody(
 
     assert names[0] == first
     assert sorted(names, key=text.index) == names
+
+
+# What is kept of an episode, and of a judgement.
+
+
+async def spoken(runtime: Runtime[Companion, Seen], *messages: str) -> Seen:
+    outputs = [(await runtime.run_turn("a", message, user="ada")).output for message in messages]
+    return outputs[-1]
+
+
+@pytest.mark.promise("A-08")
+async def test_a_new_episode_begins_without_the_level_of_the_last(db: Database) -> None:
+    async with talking(db) as runtime:
+        await spoken(runtime, RISK)
+        await runtime.end_session("a", user="ada")
+        later = await spoken(runtime, CALM)
+
+    assert (later.session_progress["risk_level"], later.response_text) == (0, "Tell me more.")
+
+
+@pytest.mark.promise("A-08")
+async def test_what_is_only_unclear_lowers_no_level(db: Database) -> None:
+    async with talking(db, ScriptedModel(*[lambda request: {"level": 1}] * 2)) as runtime:
+        output = await spoken(runtime, DANGER, CALM)
+
+    assert (output.crisis.level, output.session_progress["risk_level"]) == (1, 3)
+
+
+@pytest.mark.promise("A-08")
+async def test_somebody_who_was_asked_what_they_mean_has_been_asked(db: Database) -> None:
+    async with talking(db) as runtime:
+        output = await spoken(runtime, UNCLEAR, "I'm safe, it is only the job")
+
+    assert output.session_progress["risk_level"] == 0
+
+
+async def test_where_somebody_is_belongs_to_a_crisis_only(db: Database) -> None:
+    async with talking(db) as runtime:
+        calm = await spoken(runtime, "I live in Dublin")
+        asked = await spoken(runtime, RISK, CALM)
+
+    assert (calm.inferred_location, asked.inferred_location) == ("", "IE")
+
+
+@pytest.mark.promise("R-22")
+async def test_a_row_says_how_sure_it_is_and_what_decided_instead_of_the_model(db: Database) -> None:
+    await said(db, RISK, ScriptedModel(lambda request: {"level": 0, "confidence": 1.0}))
+    (row,) = await rows(db)
+
+    assert (row.confidence, row.override) == (floor(RISK).confidence, "explicit")
+
+
+@pytest.mark.parametrize(
+    ("judged", "message", "wording"),
+    [
+        (Judgement(level=2, about="another"), CALM, "helper"),
+        (Judgement(level=2, kind="harm to others"), CALM, "harm_to_others"),
+        (Judgement(level=3, about="another"), RISK, "level_3"),
+        (Judgement(level=3, kind="harm to others"), RISK, "level_3"),
+    ],
+)
+async def test_whose_danger_it_is_comes_from_a_model_where_the_floor_saw_none(
+    db: Database, judged: Judgement, message: str, wording: str
+) -> None:
+    done = await said(db, message, ScriptedModel(lambda request: judged))
+
+    assert done.output.response_text == reply(wording, "en")
+
+
+def test_what_floor_and_model_agree_on_is_told_as_the_floor_saw_it() -> None:
+    found = floor(RISK)
+    settled = settle(found, Judgement(level=2, confidence=0.1, kind="harm to others"))
+
+    assert (settled.confidence, settled.kind) == (found.confidence, found.kind)
+    assert settled.reason == "; ".join(found.signs)
+
+
+async def test_a_model_that_fails_makes_nothing_of_what_has_no_sign(db: Database) -> None:
+    done = await said(db, CALM, Odd(raising(ValueError())))
+
+    assert (done.output.crisis.level, done.output.response_text) == (0, "Tell me more.")
+
+
+@pytest.mark.promise("A-08")
+async def test_what_a_message_is_by_itself_is_declared_before_the_turns_before_are_read(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cut_off(self: Log[Any], count: int) -> NoReturn:
+        raise asyncio.CancelledError
+
+    declared: list[str | None] = []
+
+    async def watched(state: Companion, ctx: hf.Context) -> hf.Delta:
+        with pytest.raises(asyncio.CancelledError):
+            await crisis_gate(state, ctx)
+        declared.append(ctx.turn.safe)
+        return {}
+
+    async with talking(db) as runtime:
+        monkeypatch.setattr(Log, "tail", cut_off)
+        await runtime.hear(Utterance(thread="a", id="u1", said=RISK), hearing=Hearing(stages=(watched,)))
+
+    assert declared == [reply("level_2", "en")]
+
+
+async def test_what_is_said_now_is_not_taken_for_what_was_said_before(db: Database) -> None:
+    model = ScriptedModel(*[lambda request: {"level": 0}] * 2)
+    await said(db, CALM, model)
+    await answer(AgentInput(message=CALM, session_id="s"), model)
+
+    assert [[turn.text for turn in asked.messages] for asked in model.requests[:2]] == [[CALM], [CALM]]
+
+
+@pytest.mark.promise("A-09")
+async def test_the_emergency_number_is_that_of_the_country(db: Database) -> None:
+    here, elsewhere = reply("level_3", "en", "AU"), reply("level_3", "en")
+
+    assert "Please call the emergency number now: 000." in here
+    assert "911 in the US and Canada" in elsewhere
+    assert "911" not in here
+
+
+@pytest.mark.promise("A-09")
+def test_a_country_without_lines_of_its_own_gets_the_general_ones() -> None:
+    bare = {one["region"] for one in read("resources.json")["emergency"]} - {
+        line["region"] for line in read("resources.json")["resources"]
+    }
+    texts = [reply("level_3", "en", region) for region in sorted(bare)]
+
+    assert texts
+    assert all("988" in text and "116 123" in text for text in texts)
