@@ -269,6 +269,7 @@ async def test_what_breaks_into_a_step_that_takes_any_answer_is_heard_and_the_st
         ("How many people live in Norway?", "grounded_lookup"),
         ("How many rounds?", "clarifying"),
         ("How long?", "clarifying"),
+        ("I don't get this", "clarifying"),
     ],
 )
 async def test_a_question_of_fact_is_told_from_one_about_the_step(

@@ -215,6 +215,18 @@ def test_no_thanks_is_a_no_and_not_a_farewell() -> None:
     assert "Take good care" not in offline_reply(messages("Hi", "Hello.", "no, thanks"))
 
 
+def test_why_it_is_so_is_explained_by_what_was_talked_about() -> None:
+    asked = messages("I am anxious", "I hear you.", "can you explain why I feel like this?")
+
+    assert "alarm of the body" in offline_reply(asked)
+
+
+def test_the_exercise_that_is_offered_fits_the_last_message_first() -> None:
+    said = ("I had an argument with my boss", "I hear you.", "I have a craving to smoke")
+
+    assert f"{OFFER} Urge surfing?" in offline_reply(messages(*said))
+
+
 def test_what_is_not_to_be_kept_is_acknowledged() -> None:
     said = messages("Hi", "Hello.", "I live in Oslo, but please don't remember that.")
 

@@ -43,7 +43,7 @@ CLAUSE = re.compile(
 LONGEST = 16
 WAS = re.compile(r"\b(i)\s+was(n['’]?t)?\b", re.IGNORECASE)
 BEGINNING = re.compile(
-    r"^\W*(?:(?:and|but|so|well|yeah|yes|no|ok|okay|because|honestly|actually|also|anyway|hm+|um+|oh|like|basically|"
+    r"^\W*(?:(?:i\s+mean|and|but|so|well|yeah|yes|no|ok|okay|because|honestly|actually|also|anyway|hm+|um+|oh|like|basically|"
     r"today|lately|sometimes|then|plus)\b[\s,]*)+",
     re.IGNORECASE,
 )

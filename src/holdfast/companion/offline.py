@@ -210,7 +210,12 @@ def _answered(said: Sequence[str], replied: Sequence[str], told: str) -> str:
     made = remark_in(rest)
     if made is not None:
         return _remarked(made, said, replied, told)
-    return _unclear(rest, replied) or _explained(rest) or _gladly(rest, replied) or _asked_back(rest, replied)
+    return (
+        _unclear(rest, replied)
+        or _explained(rest, said[:-1])
+        or _gladly(rest, replied)
+        or _asked_back(rest, replied)
+    )
 
 
 def is_closing(message: str) -> bool:
@@ -291,10 +296,18 @@ def _language(last: str) -> Listening | None:
     return None if len(said) < SENTENCE or said & ENGLISH else listening(language_of(last))
 
 
-def _explained(last: str) -> str:
-    """How such things commonly work, if that is asked of something that is known."""
-    topics = topics_in(last)
-    return f"{topics[0].explains} {SHOWS}" if topics and is_asking_why(last) else ""
+def _explained(last: str, before: Sequence[str] = ()) -> str:
+    """How such things commonly work, if that is asked of something known, or of what was just said."""
+    if not is_asking_why(last):
+        return ""
+    said = [last, *reversed(before[-RECENT:])] if OWN.search(last) else [last]
+    topics = next((found for text in said if (found := topics_in(text))), [])
+    return f"{topics[0].explains} {SHOWS}" if topics else ""
+
+
+RECENT = 3
+OWN = re.compile(r"\b(?:this|that|it|so)\b", re.IGNORECASE)
+"""What points to something that was said before."""
 
 
 def _gladly(last: str, replied: Sequence[str]) -> str:

@@ -107,7 +107,7 @@ def _offer(said: Sequence[str], replied: Sequence[str], topics: Sequence[Topic])
     """An exercise, once two messages speak for one, or at once in a panic; none twice in a conversation."""
     is_urgent = bool(topics) and topics[0].approach == "pfa"
     is_time = is_urgent or (fitting(said[-OFFER_EVERY:-1]) and (topics or fitting(said[-1:])))
-    found = fitting(said[-OFFER_EVERY:]) if is_time else []
+    found = (fitting(said[-1:]) or fitting(said[-OFFER_EVERY:])) if is_time else []
     fresh = [each for each in found if not any(each.name in reply for reply in replied)]
     if not fresh:
         return ""

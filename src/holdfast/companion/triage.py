@@ -83,6 +83,11 @@ INTERRUPTING = re.compile(
 )
 """How something of one's own begins in the middle of an exercise that would take any answer."""
 
+CONFUSED = re.compile(
+    r"\W*(?:(?:sorry|but|hm+|um+|wait)\W+)*(?:i\s+(?:don['’]?t|do\s+not)\s+(?:get|understand)(?:\s+(?:it|this|that|what\s+you\s+mean))?|"
+    r"i(?:['’]?m|\s+am)\s+(?:confused|lost)|huh|what)\W*",
+    re.IGNORECASE,
+)
 TELLING_YOU = re.compile(
     r"\W*(?:(?:ok(?:ay)?|oh|but|and|um+|hm+|wait|sorry|actually)\W+)*"
     r"(?:i\s+(?:have|need|want|must)\s+to\s+tell\s+you|something\s+(?:just|has\s+just)\s+happened)\b",
@@ -170,6 +175,8 @@ def is_fact(message: str) -> bool:
 def _within(state: Companion) -> dict[str, Any]:
     """A message in the middle of an exercise: a question beside it, or an answer to its step."""
     message, pinned = state.message, state.exercise_state.exercise_therapeutic_approach
+    if CONFUSED.fullmatch(message):
+        return _talk("clarifying", pinned, source="exercise")
     if not is_question(message):
         return _talk("supportive", pinned, source="exercise") if _is_aside(state) else _exercise("")
     if EXPLAIN.search(message) and not HOW_TO.search(message):
