@@ -12,7 +12,14 @@ import pytest
 
 import holdfast as hf
 from holdfast.client import AsyncClient
-from holdfast.core.errors import InvalidArgument, ManifestConflict, ThreadNotFound, TurnBusy, VersionConflict
+from holdfast.core.errors import (
+    InvalidArgument,
+    ManifestConflict,
+    ThreadNotFound,
+    TranscriptBroken,
+    TurnBusy,
+    VersionConflict,
+)
 from holdfast.core.manifest import CORE_MEMORY, Manifest, manifest_from, read, written
 from holdfast.server.settings import ServerSettings
 from holdfast.testing import ScriptedModel
@@ -362,3 +369,17 @@ def files_of(folder: Path) -> dict[str, bytes]:
     """All files of a folder by their paths."""
     found = (file for file in folder.rglob("*") if file.is_file())
     return {str(file.relative_to(folder)): file.read_bytes() for file in found}
+
+
+@pytest.mark.promise("F-03")
+async def test_an_import_that_is_refused_leaves_the_episode_open(alice: AsyncClient) -> None:
+    await alice.run_turn("t", "Hello")
+    manifest = json.loads(await alice.export_manifest("t"))
+    manifest["state"]["history"] = [{"role": "tool", "kind": "result", "call": "c", "body": 42}]
+    with pytest.raises(TranscriptBroken):
+        await alice.import_manifest("t", json.dumps(manifest).encode())
+    refused = await alice.session_status("t")
+    await alice.import_manifest("t", _empty("t"))
+    done = await alice.session_status("t")
+
+    assert (refused.status, done.status in ("ending", "ended")) == ("active", True)

@@ -73,17 +73,8 @@ async def request_end(
         before = await active_episode(db, thread)
         if before is None or (untouched_since is not None and before.touched > untouched_since):
             return None
-        after = msgspec.structs.replace(
-            before,
-            status=ENDING,
-            ended_by=by,
-            ended=now,
-            feedback=feedback,
-            last=await _version(db, thread),
-        )
-        owner = before.user
-        job = _job(after) if claim is None else claimed_job(after, *claim)
-        writes = [*moved(before, after, owner), Enqueue(job=job), *_felt(after, by, now)]
+        last = await _version(db, thread)
+        after, writes = end_of(before, by=by, now=now, last=last, feedback=feedback, claim=claim)
         try:
             await db.commit(writes)
         except RevisionConflict as conflict:
@@ -91,6 +82,23 @@ async def request_end(
                 raise
             continue  # a turn has just touched it, or somebody else has just ended it
         return after
+
+
+def end_of(
+    before: Episode,
+    *,
+    by: str,
+    now: int,
+    last: int | None,
+    feedback: str | None = None,
+    claim: tuple[str, int] | None = None,
+) -> tuple[Episode, list[Write]]:
+    """An episode as it is once it has ended after a version of its thread, and the writes that end it."""
+    after = msgspec.structs.replace(
+        before, status=ENDING, ended_by=by, ended=now, feedback=feedback, last=last
+    )
+    job = _job(after) if claim is None else claimed_job(after, *claim)
+    return after, [*moved(before, after, before.user), Enqueue(job=job), *_felt(after, by, now)]
 
 
 def _job(of: Episode) -> Job:

@@ -5,12 +5,19 @@ from collections.abc import Mapping
 import msgspec
 
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import InvalidArgument, ThreadNotFound, VersionConflict, VolumeFileNotFound
+from holdfast.core.errors import (
+    InvalidArgument,
+    RevisionConflict,
+    ThreadNotFound,
+    VersionConflict,
+    VolumeFileNotFound,
+)
 from holdfast.core.manifest import CORE_MEMORY, Manifest, logs_of, manifest_of, read, replacement
 from holdfast.core.manifest_files import Place, older_manifest, older_paths, path_of
 from holdfast.core.values import Absent, AppendTo, Committed, Exact, Expect, Head, Write
 from holdfast.runtime.beginning import standing
-from holdfast.runtime.ending import request_end
+from holdfast.runtime.ending import end_of
+from holdfast.runtime.episodes import ACTIVE_ROW, active_episode
 from holdfast.runtime.inputs import free_id
 from holdfast.runtime.resting import Resting, abandoned, rest_at
 from holdfast.runtime.runs import DONE
@@ -47,7 +54,7 @@ async def imported(
 ) -> Committed:
     """Make a session what a manifest says, and nothing else; one that is not there is made.
 
-    The episode that it was in is ended first. A run that stopped unfinished is given up. It is one changeset,
+    The episode that it was in ends with it. A run that stopped unfinished is given up. It is one changeset,
     so it is done whole or not at all, and can be taken back like any other.
 
     Raises:
@@ -64,8 +71,12 @@ async def imported(
         change = replacement(None, manifest, defaults)
         return await _committed(db, AppendTo(thread=session, change=change, expect=Absent(owner)))
     _check_version(resting.head, expect)
-    await request_end(db, session, by="import", now=now)
-    return await _replaced(db, resting, manifest, defaults, now)
+    while True:
+        try:
+            return await _replaced(db, resting, manifest, defaults, now)
+        except RevisionConflict as conflict:
+            if conflict.kind != ACTIVE_ROW:
+                raise  # else somebody has just ended the episode
 
 
 def _check_version(head: Head, expect: Expect | None) -> None:
@@ -85,7 +96,13 @@ async def _replaced(
     change = replacement(head, manifest, defaults, run)
     change = msgspec.structs.replace(change, run_meta=given_up.meta)
     append = AppendTo(thread=head.id, change=change, expect=Exact(head.version, head.hash))
-    return await _committed(db, append, *given_up.writes)
+    return await _committed(db, append, *given_up.writes, *await _episode_over(db, head, now))
+
+
+async def _episode_over(db: Database, head: Head, now: int) -> list[Write]:
+    """What ends the episode that a session is in, if it is in one."""
+    episode = await active_episode(db, head.id)
+    return [] if episode is None else end_of(episode, by="import", now=now, last=head.version)[1]
 
 
 async def _committed(db: Database, *writes: Write) -> Committed:
