@@ -174,6 +174,25 @@ async def test_what_is_said_to_somebody_in_danger_stays_in_sight_from_its_beginn
     assert await answer.evaluate(BEGINS) >= 0
 
 
+async def test_who_is_at_the_end_stays_there_while_more_is_said(guest: Visitor) -> None:
+    page = await guest.open("/studio/threads", height=480)
+    await begin(page)
+    await say(page, "Hello")
+    await page.evaluate(
+        """() => {
+          const scroller = document.querySelector(".scroll");
+          const more = document.createElement("p");
+          more.style.height = "900px";
+          scroller.querySelector(".message").parentElement.append(more);
+          scroller.dispatchEvent(new Event("scroll")); // of our own doing, and told late
+        }"""
+    )
+    await page.evaluate(FRAMES)
+    end = "(part) => part.scrollHeight - part.scrollTop - part.clientHeight"
+
+    assert await page.locator(".scroll").evaluate(end) < 2
+
+
 async def test_a_card_without_room_is_shown_from_its_beginning(guest: Visitor) -> None:
     page = await guest.open("/studio/threads", width=360, height=560)
     await begin(page)

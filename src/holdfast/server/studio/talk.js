@@ -110,7 +110,7 @@ export class Talk {
     return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < NEAR;
   }
 
-  /** Somebody has scrolled; where a message is held from its beginning, that was us. */
+  /** Somebody has scrolled; if it stands where we have put it, that was us. */
   scrolled() {
     if (this.scroller.scrollTop === this.held) return;
     this.held = null;
@@ -119,8 +119,8 @@ export class Talk {
 
   scrollDown() {
     this.stuck = true;
-    this.held = null;
     this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.held = this.scroller.scrollTop;
   }
 
   /** Follow the thread while nobody writes here and the page can be seen. */

@@ -39,7 +39,7 @@ export async function sessions({ place, signal }) {
       ? make("ul.list", {}, ended.episodes.map((each) => episode(each, load)))
       : make("p.quiet", {}, "None has ended yet."));
     draw(jobs, work.jobs, () => work.jobs.length
-      ? make("ul.list", {}, work.jobs.map((each) => job(each, load)))
+      ? [make("ul.list", {}, work.jobs.map((each) => job(each, load))), work.next && make("p.quiet.small", {}, "There are more. These come first.")]
       : make("p.quiet", {}, status.value ? "There are none of this kind." : "Nothing is left to do."));
   }
 
