@@ -32,7 +32,7 @@ from tests.runtime.ends import work
 T = TypeVar("T")
 SOON = 10.0
 """Seconds after which something that should happen at once will never happen."""
-SHORT = 0.3
+SHORT = 0.6
 """Seconds of a lease that has to be extended to last."""
 
 
