@@ -136,7 +136,7 @@ async def test_a_request_that_makes_no_sense_is_answered_in_one_shape(
         ("POST", b'{"id": "t", "colour": "red"}', "body: Object contains unknown field `colour`"),
         ("POST", b"{id", "The body cannot be read: JSON is malformed"),
         ("POST", b'{"id": "t"', "The body cannot be read: Input data was truncated. Send valid JSON."),
-        ("PATCH", None, "Ask with one of: "),
+        ("PATCH", None, "Ask with one of: GET, OPTIONS, POST."),
     ],
 )
 async def test_a_sentence_says_what_is_wrong_in_the_words_of_whoever_asks(

@@ -135,7 +135,7 @@ async def test_a_line_is_closed_to_one_whose_roles_have_changed() -> None:
     assert refused["data"]["code"] == Forbidden.code
 
 
-async def test_who_may_not_open_a_line_is_told_why() -> None:
+async def test_who_may_not_open_a_line_is_told_why(caplog: pytest.LogCaptureFixture) -> None:
     async with place() as here:
         _, reading = await new_key(here.directory, tenant="acme", user="alice", scopes=("read",))
         told = {}
@@ -147,4 +147,5 @@ async def test_who_may_not_open_a_line_is_told_why() -> None:
     assert {name: answer.status_code for name, answer in told.items()} == {"a stranger": 401, "a reader": 403}
     assert all(answer.headers["content-type"] == PROBLEM for answer in told.values())
     assert told["a stranger"].headers["www-authenticate"] == "Bearer"
+    assert "handshake" not in caplog.text
     assert json.loads(told["a reader"].body or b"{}")["detail"] == "This needs the scope 'write'."

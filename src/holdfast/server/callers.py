@@ -250,6 +250,7 @@ class Authentication(ASGIMiddleware):
                 raise
             for message in denial(error):  # a line that is not opened; else it would be told nothing
                 await send(message)
+            await asyncio.sleep(0)  # uvicorn logs an error if one returns before the connection is closed
             return
         scope["user"] = identity
 

@@ -157,8 +157,12 @@ def misused(request: Request[Any, Any, Any], error: HTTPException) -> Response[P
     server_fault = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     code = CODES.get(status, "error" if server_fault else "invalid_input")
     detail = _detail(error, status)
-    headers = {name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"}
-    return _answer(_problem(code, status, detail, _facts(request, error, status)), headers)
+    return _answer(_problem(code, status, detail, _facts(request, error, status)), _allowed(error))
+
+
+def _allowed(error: HTTPException) -> dict[str, str]:
+    told = {name.lower(): value for name, value in (error.headers or {}).items()}
+    return {name: value for name, value in told.items() if name == "allow"}
 
 
 def _facts(request: Request[Any, Any, Any], error: HTTPException, status: int) -> dict[str, JSON]:
@@ -191,8 +195,8 @@ def _detail(error: HTTPException, status: int) -> str:
     if status == HTTPStatus.NOT_FOUND:
         return "There is nothing here."
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = (error.headers or {}).get("Allow", "")
-        return f"This cannot be asked here in that way. Ask with one of: {allowed}."
+        ways = ", ".join(sorted(_allowed(error).get("allow", "").split(", ")))
+        return f"This cannot be asked here in that way. Ask with one of: {ways}."
     if status == HTTPStatus.BAD_REQUEST:
         return f"The body cannot be read: {error.detail}. Send valid JSON."
     return f"{HTTPStatus(status).phrase}: {error.detail}".rstrip(": ")
