@@ -96,6 +96,8 @@ def test_what_only_sounds_like_it_drops_nothing(text: str) -> None:
             ["Oslo", "vegan"],
         ),
         ("My ex-boyfriend is called Tom. Please don't remember that. I live in Oslo.", ["Oslo"]),
+        ("My ex-boyfriend is called Tom. Don't remember that. I live in Oslo.", ["Oslo"]),
+        ("I live in Oslo. Forget that.", []),
         ("Please don't save this: my ex-boyfriend is called Tom.", []),
         ("Please don't save this. My ex-boyfriend is called Tom.", []),
         ("This stays off the record. My ex-boyfriend is called Tom.", []),

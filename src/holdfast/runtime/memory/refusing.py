@@ -12,7 +12,7 @@ from holdfast.runtime.memory.values import Candidate
 
 PARTS = {
     "start": (
-        r"(?:^|[,.;:!?–—(]\s*|\b(?:and|but|so|oh|please|actually|hey|wait|also|just|bitte|und|aber)[,\s]+)"
+        r"(?:^\s*|[,.;:!?–—(]\s*|\b(?:and|but|so|oh|please|actually|hey|wait|also|just|bitte|und|aber)[,\s]+)"
         r"(?:(?:can|could|would|will)\s+you\s+)?(?:please\s+|kindly\s+|just\s+|maybe\s+)*"
     ),
     "keep": (
