@@ -167,6 +167,7 @@ async def test_tools_are_sent_with_what_they_are_for_and_what_they_take(
 
     assert tools["recall"]["description"].startswith("What is remembered")
     assert tools["recall"]["parameters"]["required"] == ["about"]
+    assert asked["session"]["tool_choice"] == "auto"
 
 
 async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_nothing_unasked(
@@ -189,3 +190,17 @@ async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_n
     assert before != after
     assert "long walks" not in another
     assert "Keep answers short." not in another
+
+
+@pytest.mark.promise("R-18")
+async def test_a_call_begins_with_what_the_last_session_was_about(
+    db: hf.Database, provider: RealtimeServer, key: str
+) -> None:
+    async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
+        alice = users("alice")
+        await alice.run_turn("before", "I argued with my sister")
+        await alice.end_session("before")
+        await alice.begin_call("call")
+    [(_, _, asked)] = provider.asked
+
+    assert "Last session (somebody close)" in asked["session"]["instructions"]
