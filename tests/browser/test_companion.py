@@ -242,7 +242,7 @@ async def test_incognito_is_seen_as_such_and_leaves_nothing(guest: Visitor) -> N
     await expect(page.get_by_text("Incognito: nothing is written down")).to_be_visible()
     await page.get_by_role("textbox", name="Message").fill("/memory")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_text("nothing is remembered, and nothing is kept")).to_be_visible()
+    await expect(page.get_by_text("nothing is kept when it ends")).to_be_visible()
     await page.get_by_role("button", name="End session").click()
     await page.get_by_role("group", name="End of the session").get_by_role("button", name="Skip").click()
 

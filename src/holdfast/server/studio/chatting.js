@@ -8,7 +8,7 @@ import { facts, link, problem, threadAt } from "./parts.js";
 import { forgetAll, sentence } from "./pages/memory.js";
 import { webId } from "./words.js";
 
-const VEILED = "This chat is incognito: nothing is remembered, and nothing is kept.";
+const VEILED = "This chat is incognito: nothing is kept when it ends. Ask “What do you remember about me?” for what is known until then.";
 const KEPT = ["/memory", "/forget", "/undo", "/search", "/export"];
 
 /** What the companion adds to a conversation. `page` is {id, go, incognito, user, signal, save, reload}. */
