@@ -12,11 +12,10 @@ from typing import TypeVar
 from holdfast.companion.crisis.floor import language_of
 from holdfast.companion.reflecting import OFFER, reflection
 from holdfast.companion.remarks import Made, remark_in, unsaid
-from holdfast.companion.replies.choosing import is_asking_why
 from holdfast.companion.saying import is_no
 from holdfast.companion.sayings import Listening, languages, listening
 from holdfast.companion.session import listed, loops_in
-from holdfast.companion.topics import sentences, topics_in
+from holdfast.companion.topics import is_asking_why, sentences, topics_in
 from holdfast.core.errors import ModelFailed
 from holdfast.core.text import words
 from holdfast.runtime.memory.finalizing import Told

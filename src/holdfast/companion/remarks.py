@@ -8,9 +8,8 @@ from zlib import crc32
 
 import msgspec
 
-from holdfast.companion.replies.careful import DISORDER
 from holdfast.companion.sayings import simple
-from holdfast.companion.topics import sentences
+from holdfast.companion.topics import DISORDER, sentences
 
 LONGEST, LETTERS = 24, 300
 """A message of more words or letters says something of its own."""

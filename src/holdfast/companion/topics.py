@@ -64,6 +64,30 @@ def _has(told: str, phrases: tuple[str, ...]) -> bool:
     return any(f" {phrase} " in told for phrase in phrases)
 
 
+EXPLAIN = re.compile(
+    r"\b(?:why\s+do(?:es)?\s+(?:i|people|we|my|the|it|this|anxiety|panic|stress|grief)|"
+    r"what\s+is\s+(?!the\s+(?:matter|point|time))|what\s+are\s|how\s+does\s|"
+    r"explain|is\s+it\s+normal|what\s+causes)\b",
+    re.IGNORECASE,
+)
+DISORDER = (
+    r"(?:(?:major|generali[sz]ed|severe|mild|moderate|clinical|chronic|acute|classic|undiagnosed|"
+    r"some\s+form\s+of|signs\s+of|"
+    r"symptoms\s+of|social|post-?natal|postpartum)\s+)*"
+    r"(?:clinically\s+depressed|depression|depressive\s+\w+|bipolar\w*|manic|ptsd|c-?ptsd|adhd|add|ocd|bpd|"
+    r"autis\w+|psychosis|psychotic|"
+    r"schizo\w+|anorexi\w+|bulimi\w+|(?:anxiety|panic|mood|eating|personality|attachment|stress|mental|"
+    r"borderline\s+personality)"
+    r"\s+disorder|mental\s+illness|borderline|narciss\w+|dissociative\s+\w+|agoraphobi\w+)"
+)
+"""The names of disorders, as part of a pattern: what is asked about and never said of anybody."""
+
+
+def is_asking_why(message: str) -> bool:
+    """Whether a message asks how something works, with or without a question mark."""
+    return bool((EXPLAIN.search(message) and "?" in message) or EXPLAIN.match(message.lstrip()))
+
+
 BREAK = re.compile(r"(?<=[.!?…])\s+|\n+")
 
 

@@ -11,19 +11,10 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from holdfast.companion.topics import DISORDER
 from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
 
 T = TypeVar("T")
-DISORDER = (
-    r"(?:(?:major|generali[sz]ed|severe|mild|moderate|clinical|chronic|acute|classic|undiagnosed|"
-    r"some\s+form\s+of|signs\s+of|"
-    r"symptoms\s+of|social|post-?natal|postpartum)\s+)*"
-    r"(?:clinically\s+depressed|depression|depressive\s+\w+|bipolar\w*|manic|ptsd|c-?ptsd|adhd|add|ocd|bpd|"
-    r"autis\w+|psychosis|psychotic|"
-    r"schizo\w+|anorexi\w+|bulimi\w+|(?:anxiety|panic|mood|eating|personality|attachment|stress|mental|"
-    r"borderline\s+personality)"
-    r"\s+disorder|mental\s+illness|borderline|narciss\w+|dissociative\s+\w+|agoraphobi\w+)"
-)
 DIAGNOSING = re.compile(
     rf"\byou(?:['’]re|\s+are|['’]ve\s+got|\s+have|\s+suffer\s+from|\s+are\s+suffering\s+from|\s+(?:may|"
     rf"might|could|probably|likely|clearly|"

@@ -6,19 +6,13 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.companion.sayings import says
-from holdfast.companion.topics import topics_in
+from holdfast.companion.topics import is_asking_why, topics_in
 from holdfast.companion.values import Approach, Style
 
 CLOSING = re.compile(
     r"\b(?:bye|goodbye|good\s?night|see\s+you|talk\s+(?:to\s+you\s+)?(?:later|tomorrow|soon)|"
     r"that['’]?s\s+(?:all|enough)\s+for\s+(?:today|now)|"
     r"(?:have|need)\s+to\s+go|thanks?(?:\s+you)?\s+for\s+(?:today|listening|your\s+time|everything))\b",
-    re.IGNORECASE,
-)
-EXPLAIN = re.compile(
-    r"\b(?:why\s+do(?:es)?\s+(?:i|people|we|my|the|it|this|anxiety|panic|stress|grief)|"
-    r"what\s+is\s+(?!the\s+(?:matter|point|time))|what\s+are\s|how\s+does\s|"
-    r"explain|is\s+it\s+normal|what\s+causes)\b",
     re.IGNORECASE,
 )
 TECHNIQUE = re.compile(
@@ -64,8 +58,3 @@ def _style(message: str) -> Style:
     if len(message.split()) <= VAGUE:
         return "clarifying"
     return "reflective"
-
-
-def is_asking_why(message: str) -> bool:
-    """Whether a message asks how something works, with or without a question mark."""
-    return bool((EXPLAIN.search(message) and "?" in message) or EXPLAIN.match(message.lstrip()))
