@@ -24,6 +24,7 @@ from holdfast.server.app import Application, create_app
 from holdfast.server.connections import OTHER_FILES, Connection, make_room, room
 from holdfast.server.settings import ServerSettings
 from holdfast.testing import ScriptedModel
+from tests.server.conftest import in_memory
 from tests.server.live import listening
 from tests.support.echo import chatting
 
@@ -164,6 +165,19 @@ async def test_a_giant_body_is_refused_and_not_kept(length: str) -> None:
     assert code in ("too_large", None)
     assert peak < 20_000_000
     assert well
+
+
+@pytest.mark.parametrize("path", ["/threads/t/turns", "/threads/t/changesets", "/sessions/t/import"])
+async def test_a_body_that_is_nested_too_deeply_is_refused_with_a_sentence(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with in_memory() as users:
+        headers = {**users.headers(), "Content-Type": "application/json"}
+        got = await users.http.post(f"/api/v1{path}", content=b'{"a":' + b"[" * 10_000, headers=headers)
+
+    assert (got.status_code, got.json()["code"]) == (400, "invalid_input")
+    assert got.json()["detail"] == "The body cannot be read: it is nested too deeply."
+    assert not caplog.records
 
 
 # Stalls.

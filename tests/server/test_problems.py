@@ -135,6 +135,7 @@ async def test_a_request_that_makes_no_sense_is_answered_in_one_shape(
         ("POST", b"[]", "body: Expected `object`, got `array`"),
         ("POST", b'{"id": "t", "colour": "red"}', "body: Object contains unknown field `colour`"),
         ("POST", b"{id", "The body cannot be read: JSON is malformed"),
+        ("POST", b'{"id": "\xff"}', "The body cannot be read: it is not UTF-8. Send valid JSON."),
         ("POST", b'{"id": "t"', "The body cannot be read: Input data was truncated. Send valid JSON."),
         ("PATCH", None, "Ask with one of: GET, OPTIONS, POST."),
     ],

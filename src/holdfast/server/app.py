@@ -22,6 +22,7 @@ from holdfast.opening import open_store
 from holdfast.runtime.models import Model
 from holdfast.server import repeating
 from holdfast.server.agents import Agent, the_companion
+from holdfast.server.bodies import Asked
 from holdfast.server.callers import SLASH, Authentication, Serving, the_caller, the_thread
 from holdfast.server.cursors import Cursors
 from holdfast.server.describing import Describing, description
@@ -145,6 +146,7 @@ def create_app(
         middleware=[Authentication(door), Repeating()],
         exception_handlers={HoldfastError: refused, HTTPException: misused, Exception: unexpected},
         lifespan=[_lifespan(made, door), *lifespan],
+        request_class=Asked,
         request_max_body_size=told.body,
         cors_config=_cors(told.cors),
         openapi_config=description(f"{API}/openapi"),

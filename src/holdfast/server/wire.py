@@ -56,6 +56,7 @@ from holdfast.runtime.episodes import Episode
 from holdfast.runtime.outputs import Done
 from holdfast.runtime.runs import Run
 from holdfast.runtime.suspension import Waiting
+from holdfast.server.bodies import NestedTooDeeply
 
 log = logging.getLogger("holdfast.server")
 PROBLEM = "application/problem+json"
@@ -198,7 +199,8 @@ def _detail(error: HTTPException, status: int) -> str:
         ways = ", ".join(sorted(_allowed(error).get("allow", "").split(", ")))
         return f"This cannot be asked here in that way. Ask with one of: {ways}."
     if status == HTTPStatus.BAD_REQUEST:
-        return f"The body cannot be read: {error.detail}. Send valid JSON."
+        advice = "" if isinstance(error, NestedTooDeeply) else " Send valid JSON."
+        return f"The body cannot be read: {error.detail}.{advice}"
     return f"{HTTPStatus(status).phrase}: {error.detail}".rstrip(": ")
 
 
