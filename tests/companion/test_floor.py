@@ -115,7 +115,7 @@ def test_a_message_takes_less_than_a_millisecond() -> None:
 
 
 def test_a_long_message_takes_little_more() -> None:
-    text = "I took the dog out, and then my mother called about dinner. " * 340
+    text = "I took the dog out, and then my mother called about dinner. " * 340 + "x" * 20_000
     floor(text)
     began = time.thread_time()
     floor(text)
@@ -260,6 +260,34 @@ def test_a_short_answer_is_an_answer_to_what_was_asked(answer: str, level: int) 
     assert floor(answer, asked).level == level
 
 
+@pytest.mark.promise("A-08")
+@pytest.mark.parametrize(
+    "answer",
+    ["no one would miss me", "no more lies, tonight it is over", "No. I have the pills here", "I'm not safe"],
+)
+def test_a_no_that_denies_nothing_is_no_word_of_safety(answer: str) -> None:
+    asked = talk("I feel low", "Are you having thoughts of suicide?")
+
+    assert not floor(answer, asked).says_safe
+
+
+@pytest.mark.parametrize("answer", ["no", "No, I'm fine", "no I am just tired", "I'm not suicidal", "I'm safe"])
+def test_a_plain_denial_is_a_word_of_safety(answer: str) -> None:
+    asked = talk("I feel low", "Are you having thoughts of suicide?")
+
+    assert floor(answer, asked).says_safe
+
+
+@pytest.mark.promise("A-08")
+@pytest.mark.parametrize(
+    "answer", ["I'm not safe", "ich bin nicht in Sicherheit", "no estoy a salvo", "je ne suis pas en sécurité"]
+)
+def test_who_is_asked_and_says_that_they_are_not_safe_is_at_risk(answer: str) -> None:
+    asked = talk("I feel low", "Are you having thoughts of suicide? Are you safe?")
+
+    assert floor(answer, asked).level >= 2
+
+
 def test_who_worries_about_another_is_told_from_who_is_in_danger() -> None:
     worried = floor("My sister told me she wants to die. What can I do?")
 
@@ -287,7 +315,7 @@ def test_any_text_gets_the_same_answer_twice(text: str) -> None:
     assert floor(text) == floor(text)
 
 
-@given(st.lists(st.sampled_from(["\u200b", "\u200d", "\u00ad", "\u0301", "\ufe0f"]), max_size=6))
+@given(st.lists(st.sampled_from(["\u200b", "\u200d", "\u00ad", "\u0301", "\ufe0f", "\x00", "\u202e"]), max_size=6))
 @settings(max_examples=40, deadline=None)
 def test_what_cannot_be_seen_does_not_hide_a_statement(unseen: list[str]) -> None:
     places = range(1, len(STATED), len(STATED) // (len(unseen) + 1) or 1)

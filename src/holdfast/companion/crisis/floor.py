@@ -121,8 +121,8 @@ def judge(
     known = lexicon()
     look_back = look_back or functools.partial(_earlier, known=known, by=by)
     now = weigh(message, known, by)
-    answered = _answer(now.reading, _asked(before, known))
-    if answered == Level.NONE and not now.states:
+    answered = _answer(now, _asked(before, known))
+    if answered == Level.NONE and now.level == Level.NONE:
         return Judged(says_safe=True, confidence=0.9)
     earlier = [look_back(turn.text) for turn in [one for one in before if one.role == "user"][-TURNS:]]
     seen = {ANSWERED: answered or Level.NONE, **_in_context(now, earlier)}
@@ -145,18 +145,20 @@ def _asked(before: Sequence[Message], known: Lexicon) -> frozenset[str]:
     return read(before[-1].text, known).answers & ASKS
 
 
-def _answer(now: Reading, asked: frozenset[str]) -> int | None:
+def _answer(now: Weighed, asked: frozenset[str]) -> int | None:
     """How serious an answer to a direct question is."""
     if not asked:
         return None
-    short = now.length <= SHORT
-    if "safe" in now.answers:
+    answers, short = now.reading.answers, now.reading.length <= SHORT
+    if "unsafe" in answers:
+        return Level.RISK
+    if "safe" in answers:
         return Level.NONE
-    if "no" in now.answers and not (short and now.answers & {"yes", "unsure"}):
+    if ("no" in answers or now.denies) and not (short and answers & {"yes", "unsure"}):
         return _denial(asked, short=short)
-    if short and "unsure" in now.answers:
+    if short and "unsure" in answers:
         return Level.RISK if asked == {"asks_safe"} else Level.UNCLEAR
-    if short and "yes" in now.answers:
+    if short and "yes" in answers:
         return Level.IMMINENT if "asks_plan" in asked else Level.RISK if "asks_risk" in asked else Level.NONE
     return None
 

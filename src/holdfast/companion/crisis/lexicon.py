@@ -62,9 +62,12 @@ class Language:
 
     def begins(self, said: Sequence[str], at: int) -> bool:
         """Whether a word like "and" begins a clause about the person: "and I want to ..."."""
-        return said[at] in self.joins and any(
-            concept == "self" and not rest
-            for concept, rest in self.whole.get("".join(said[at + 1 : at + 2]), ())
+        return said[at] in self.joins and self.is_self(said, at + 1)
+
+    def is_self(self, said: Sequence[str], at: int) -> bool:
+        """Whether the word here is one that people speak of themselves by."""
+        return at < len(said) and any(
+            concept == "self" and not rest for concept, rest in self.whole.get(said[at], ())
         )
 
     def _at(self, said: Sequence[str], at: int) -> list[Found]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from holdfast.companion.crisis.lexicon import ANSWER, Found, Language, Lexicon, language_among
-from holdfast.companion.crisis.words import COMMA, QUOTE, STOP, words
+from holdfast.companion.crisis.words import COMMA, MARKS, QUOTE, STOP, words
 
 LONGEST = 600
 """Words that are read of one message: its beginning and its end, if there are more."""
@@ -18,6 +18,7 @@ REACH = 4
 NOTS = frozenset({"not", "cannot"})
 OTHERS = frozenset({"third", "kin", "friend", "child", "foe"})
 QUESTION, QUOTED = "question", "quotation"
+YES, NO = ANSWER + "yes", ANSWER + "no"
 ASKS = frozenset({"asks_risk", "asks_plan", "asks_safe"})
 
 
@@ -74,9 +75,20 @@ def read(message: str, known: Lexicon, default: str = "en") -> Reading:
         clauses=[frozenset(apart[number]) for number in range(max(apart, default=-1) + 1)],
         concepts=frozenset({sign.name for sign in signs} | marks | ({QUOTED} if QUOTE in said else set())),
         answers=frozenset(
-            hit.concept.removeprefix(ANSWER) for hit in found if hit.concept.startswith(ANSWER)
+            hit.concept.removeprefix(ANSWER)
+            for hit in found
+            if hit.concept.startswith(ANSWER) and _is_answer(hit, said, language)
         ),
     )
+
+
+def _is_answer(hit: Found, said: Sequence[str], language: Language) -> bool:
+    """Whether a yes or a no is one: "no, I am fine" and "I am." are, not so "no one" and "I am just tired"."""
+    if hit.end >= len(said) or said[hit.end] in MARKS:
+        return True
+    if hit.concept == NO:
+        return language.is_self(said, hit.end)
+    return hit.concept != YES or not language.is_self(said, hit.start)
 
 
 def _parts(said: Sequence[str], language: Language) -> tuple[list[int], list[int]]:

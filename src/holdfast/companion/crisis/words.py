@@ -10,12 +10,22 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 STOP, COMMA, QUOTE = ".", ",", '"'
+MARKS = frozenset({STOP, COMMA, QUOTE})
 _APOSTROPHES = re.compile(r"(?<=\w)['’‘`´](?=\w)")
 _ELIDED = re.compile(r"\b(qu|[cdjlmnst]|un|gl|(?:d|n|s)?[ae]ll|quell|tutt|anch|senz)['’‘`´](?=[aeiouhy])")
-_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufe0f\ufeff"))
+_UNSEEN = dict.fromkeys(
+    [
+        *range(9),
+        *range(14, 28),
+        *map(ord, "\u00ad\u061c\u180e\ufe0f\ufeff"),
+        *range(0x200B, 0x2010),
+        *range(0x202A, 0x202F),
+        *range(0x2060, 0x2070),
+    ]
+)
 _PIECES = re.compile(r"[.!?;…\n]+|[,:–—()]+|[\"“”„«»]|[^\s.!?;…\n,:–—()\"“”„«»]+|[!$](?=\w)")
 _LOOKALIKE = str.maketrans("013457@$!|+", "oieastasiit")
-_UNLIKE = str.maketrans("ıłøßđæœ’", "iłøßđæœ'")
+_UNLIKE = str.maketrans("ıłøßđæœ’", "iłøßđæœ'") | _UNSEEN
 _SPELT = {"ł": "l", "ø": "o", "ß": "ss", "đ": "d", "æ": "ae", "œ": "oe"}
 _STRETCHED = re.compile(r"(\w)\1{2,}")
 _INSIDE = re.compile(r"(?<=\w)[!*.\-_]+(?=\w)")
@@ -30,12 +40,13 @@ class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     """What words are written as, and which words typing errors are looked for in.
 
     ``means`` gives the plain words for slang, shorthand and emoji; ``near`` the word that a misspelt one is
-    near to; ``known`` are words that are right as they are.
+    near to; ``known`` are words that are right as they are. No word that is corrected is ``longest`` or longer.
     """
 
     means: Mapping[str, str]
     near: Mapping[str, str]
     known: frozenset[str]
+    longest: int
 
 
 def spelling(means: Mapping[str, str], keys: Iterable[str], known: Iterable[str]) -> Spelling:
@@ -49,6 +60,7 @@ def spelling(means: Mapping[str, str], keys: Iterable[str], known: Iterable[str]
         means={simple(word): simple(plain) for word, plain in means.items()},
         near=near,
         known=frozenset(known),
+        longest=max(map(len, near.values()), default=0) + 2,
     )
 
 
@@ -57,7 +69,7 @@ def simple(text: str) -> str:
     low = text.lower().replace("i̇", "i").translate(_UNLIKE)
     if not low.isascii():
         low = "".join(
-            _SPELT.get(sign, sign) for sign in unicodedata.normalize("NFKD", low.translate(_UNSEEN))
+            _SPELT.get(sign, sign) for sign in unicodedata.normalize("NFKD", low)
         )
         low = "".join(sign for sign in low if not unicodedata.combining(sign))
     if "'" in low or "’" in low or "`" in low:
@@ -129,7 +141,7 @@ def _readings(word: str) -> Iterable[str]:
 
 
 def _corrected(word: str, spelt: Spelling) -> str:
-    if len(word) < SHORTEST - 1:
+    if not SHORTEST - 1 <= len(word) < spelt.longest:
         return word
     for form in _shortened(word):
         key = spelt.near.get(form)
