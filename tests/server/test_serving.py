@@ -11,18 +11,28 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 import uvicorn
+from typer.testing import CliRunner
 
+from holdfast.cli.app import build
 from holdfast.client import AsyncClient, Client
 from holdfast.client.values import Told
 from holdfast.core.errors import InvalidArgument
-from holdfast.server.serving import AGAIN_SECONDS, Workers, check_workers, config_of, listening, try_out
-from holdfast.server.settings import ServerSettings, from_variables
+from holdfast.server.serving import (
+    AGAIN_SECONDS,
+    Workers,
+    check_workers,
+    config_of,
+    listening,
+    serve,
+    try_out,
+)
+from holdfast.server.settings import ServerSettings, as_variables, from_variables
 from tests.server.test_streams import up
 
 PORTS = range(10_240, 32_768)
@@ -147,6 +157,56 @@ def test_what_a_start_needs_and_cannot_have_is_told_in_a_sentence(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], {}),
+        (
+            ["--db", "memory://", "--host", "127.0.0.1", "--port", "8300", "--workers", "1"],
+            {"url": "memory://", "host": "127.0.0.1", "port": 8300, "workers": 1},
+        ),
+        (["--model", "a:b", "--cors", "https://b.example"], {"model": "a:b", "cors": ("https://b.example",)}),
+    ],
+    ids=["nothing", "the address", "the rest"],
+)
+def test_what_the_command_is_not_told_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: dict[str, object]
+) -> None:
+    told = ServerSettings(
+        url=f"sqlite:///{tmp_path}/a.db",
+        host="127.0.0.2",
+        port=8200,
+        workers=2,
+        model="c:d",
+        cors=("https://a.example",),
+        json_logs=True,
+    )
+    started: list[ServerSettings] = []
+
+    async def start(settings: ServerSettings, *_: object) -> None:
+        started.append(settings)
+
+    for name in ("serve", "try_out"):
+        monkeypatch.setattr(f"holdfast.server.serving.{name}", start)
+    monkeypatch.setattr("holdfast.server.serving.listening", lambda settings: nullcontext())
+    ran = CliRunner().invoke(
+        build(), ["serve", *arguments], env=as_variables(told) | {"HOLDFAST_DB": "other.db"}
+    )
+
+    assert (ran.exit_code, started) == (0, [msgspec.structs.replace(told, **expected)] * 2)
+
+
+async def test_ctrl_c_ends_several_workers_as_it_ends_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr("holdfast.server.serving.make_room", lambda: None)
+    monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *given: None)
+    monkeypatch.setattr(Workers, "run", Workers.handle_int)
+    with socket.socket() as listener, pytest.raises(KeyboardInterrupt) as caught:
+        await serve(ServerSettings(workers=2), listener)
+
+    assert caught.type is KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
     ("settings", "words"),
     [
         (ServerSettings(prices="{folder}/none.json"), "none.json"),
@@ -171,7 +231,8 @@ async def test_a_setting_that_names_nothing_is_told_before_anything_is_served(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("STREAMS", "many"), ("STREAMS", "-1"), ("PING_SECONDS", "0"), ("TURNS", "0")]
+    ("name", "value"),
+    [("STREAMS", "many"), ("STREAMS", "-1"), ("PING_SECONDS", "0"), ("TURNS", "0"), ("PORT", "70000")],
 )
 def test_a_setting_that_cannot_be_used_is_named(name: str, value: str) -> None:
     with pytest.raises(InvalidArgument) as caught:

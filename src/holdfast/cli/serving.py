@@ -1,7 +1,7 @@
 """The command that serves: the HTTP API over a database, in one process or several."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -16,28 +16,36 @@ if TYPE_CHECKING:
     from holdfast.server.guards import Danger
     from holdfast.server.settings import ServerSettings
 
-Host = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-Port = Annotated[int, typer.Option("--port", min=1, max=65535, help="The port to listen on.")]
-Workers = Annotated[int, typer.Option("--workers", min=1, max=256, help="How many processes serve.")]
+Host = Annotated[
+    str | None, typer.Option("--host", show_default="127.0.0.1", help="The address to listen on.")
+]
+Port = Annotated[
+    int | None,
+    typer.Option("--port", min=1, max=65535, show_default="8100", help="The port to listen on."),
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, max=256, show_default="1", help="How many processes serve.")
+]
 Model = Annotated[
     str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="The model; offline without one.")
 ]
 Cors = Annotated[
     list[str] | None, typer.Option("--cors", metavar="ORIGIN", help="A site whose pages may ask; repeatable.")
 ]
-JsonLogs = Annotated[bool, typer.Option("--json-logs", help="Log in JSON, one object a line.")]
+JsonLogs = Annotated[bool | None, typer.Option("--json-logs", help="Log in JSON, one object a line.")]
 Check = Annotated[bool, typer.Option("--check", help="Say what stands against a start, and do not start.")]
 
 
 async def serve(
     call: Call,
     *,
-    host: Host = "127.0.0.1",
-    port: Port = 8100,
-    workers: Workers = 1,
+    context: typer.Context,
+    host: Host = None,
+    port: Port = None,
+    workers: Workers = None,
     model: Model = None,
     cors: Cors = None,
-    json_logs: JsonLogs = False,
+    json_logs: JsonLogs = None,
     check: Check = False,
 ) -> Answer:
     """Serve the HTTP API and the Studio until stopped with Ctrl-C.
@@ -48,8 +56,11 @@ async def serve(
     """
     from holdfast.server import serving
 
-    told = settings(url=call.url, host=host, port=port, workers=workers, json_logs=json_logs)
-    told = msgspec.structs.replace(told, model=model or told.model, cors=tuple(cors or told.cors))
+    url = call.url if names_database(context, os.environ) else None
+    sites = tuple(cors) if cors else None
+    told = settings(
+        url=url, host=host, port=port, workers=workers, model=model, cors=sites, json_logs=json_logs
+    )
     dangers = await serving.check(told, os.environ)
     if check:
         shown = Text("\n".join(said(dangers)) or "Nothing stands against it.")
@@ -63,8 +74,15 @@ async def serve(
     return Answer(value={"stopped": True}, shown=Text("Stopped."), aside=True)
 
 
+def names_database(context: typer.Context, environment: Mapping[str, str]) -> bool:
+    """Whether a command says which database; a variable for servers goes before the one for all commands."""
+    source = context.get_parameter_source("db")
+    typed = source is not None and source.name == "COMMANDLINE"
+    return typed or "HOLDFAST_SERVER_URL" not in environment
+
+
 def settings(**given: object) -> "ServerSettings":
-    """The settings of the environment, but for those that are given.
+    """The settings of the environment, but for those that are given and not None.
 
     Raises:
         MissingExtra: The server is not installed.
@@ -73,7 +91,8 @@ def settings(**given: object) -> "ServerSettings":
         from holdfast.server.settings import from_variables
     except ImportError as error:
         raise MissingExtra(extra="server", package=error.name or "litestar") from error
-    return msgspec.structs.replace(from_variables(os.environ), **given)
+    said = {name: value for name, value in given.items() if value is not None}
+    return msgspec.structs.replace(from_variables(os.environ), **said)
 
 
 def said(dangers: "Sequence[Danger]") -> list[str]:

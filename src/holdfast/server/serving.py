@@ -54,6 +54,8 @@ async def serve(settings: ServerSettings, listener: socket.socket) -> None:
         workers.run()
         if workers.failed:
             sys.exit(STARTUP_FAILURE)  # as one alone does; they have said why
+        if workers.interrupted:
+            raise KeyboardInterrupt  # as one alone does
 
 
 class Workers(Multiprocess):
@@ -67,7 +69,13 @@ class Workers(Multiprocess):
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
         self.failed = False
+        self.interrupted = False
         self._again = time.monotonic() + AGAIN_SECONDS
+
+    def handle_int(self) -> None:
+        """Stop for Ctrl-C, and know that it was that."""
+        self.interrupted = True
+        super().handle_int()
 
     def keep_subprocess_alive(self) -> None:
         """Replace those that are gone."""

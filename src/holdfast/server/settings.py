@@ -14,6 +14,8 @@ PREFIX = "HOLDFAST_SERVER_"
 
 
 Some: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Port: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Few: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=256)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -31,8 +33,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str = "memory://"
     host: str = "127.0.0.1"
-    port: int = 8100
-    workers: Some = 1
+    port: Port = 8100
+    workers: Few = 1
     secret: str = msgspec.field(default_factory=lambda: secrets.token_hex(32))
     model: str | None = None
     voice_model: str | None = None
