@@ -18,6 +18,7 @@ from holdfast.core.errors import (
     VersionConflict,
     VersionNotFound,
 )
+from holdfast.server.routes.threads import DIFFERENT
 from tests.server.conftest import Users, in_memory
 
 
@@ -183,6 +184,18 @@ async def test_versions_are_compared(alice: AsyncClient) -> None:
 
     assert (found.before, found.after, found.ops) == (1, 2, [["set", ["n"], 2]])
     assert [item.body for item in found.added] == ["hi"]
+
+
+async def test_what_slid_out_of_sight_between_two_versions_was_neither_added_nor_removed() -> None:
+    async with in_memory() as users:
+        alice = users("alice")
+        await alice.create_thread("t")
+        await alice.append("t", items=[NewItem(body=str(number)) for number in range(DIFFERENT + 1)])
+        await alice.append("t", items=[NewItem(body="one more")])
+        forth, back = await alice.diff("t", 1, 2), await alice.diff("t", 2, 1)
+
+    assert ([item.body for item in forth.added], forth.removed) == (["one more"], [])
+    assert (back.added, [item.body for item in back.removed]) == ([], ["one more"])
 
 
 @pytest.mark.promise("B-03")

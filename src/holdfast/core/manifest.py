@@ -190,15 +190,14 @@ def checked_format(document: JSON) -> dict[str, JSON]:
     """A document that says of itself that it is a manifest, and one that this release reads.
 
     Raises:
-        InvalidArgument: It does not, or is one of a newer release.
+        InvalidArgument: It does not, or is one of a newer release, or of none.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidArgument(problem=f"This is no manifest of a session: its format is not {FORMAT!r}.")
     version = document.get("version")
-    if isinstance(version, int) and version > VERSION:
-        problem = (
-            f"The manifest has version {version}, and this release reads up to {VERSION}. Upgrade first."
-        )
+    if isinstance(version, int) and not 1 <= version <= VERSION:
+        advice = " Upgrade first." if version > VERSION else ""
+        problem = f"The manifest has version {version}, and this release reads up to {VERSION}.{advice}"
         raise InvalidArgument(problem=problem)
     return document
 

@@ -55,6 +55,12 @@ def test_one_of_a_newer_release_is_refused_however_whole_it_is(*, whole: bool) -
         read_stamped(changed(whole=whole, version=99), "s")
 
 
+@pytest.mark.parametrize("version", [0, -1])
+def test_one_of_a_version_that_no_release_wrote_is_refused(version: int) -> None:
+    with pytest.raises(InvalidArgument, match=f"has version {version}, and this release reads up to 1[.]"):
+        read_stamped(changed(whole=True, version=version), "s")
+
+
 def test_one_of_another_session_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="session 's'"):
         read_stamped(stamped(MANIFEST, 7, b"\x01" * 32), "other")

@@ -249,20 +249,30 @@ async def diff_thread(
     after: Version = None,
     log: FromQuery[str] = HISTORY,
 ) -> DiffView:
-    """What differs between two versions; without a second, up to the newest."""
+    """What differs between two versions; without a second, up to the newest.
+
+    Of each, the newest thousand items are looked at: what is older than all that was seen of the other
+    version is told neither as added nor as removed.
+    """
     thread = await caller.reading(thread_id)
     end = (await thread.head()).version if after is None else after
-    old = await thread.items(last=DIFFERENT, at=before, log=log)
-    new = await thread.items(last=DIFFERENT, at=end, log=log)
-    had, has = {item.place for item in old}, {item.place for item in new}
+    old = await thread.items(last=DIFFERENT + 1, at=before, log=log)
+    new = await thread.items(last=DIFFERENT + 1, at=end, log=log)
     return DiffView(
         thread=thread_id,
         before=before,
         after=end,
         ops=plain(await thread.diff(before, end)),
-        added=[item_view(item) for item in new if item.place not in had],
-        removed=[item_view(item) for item in old if item.place not in has],
+        added=[item_view(item) for item in _beyond(old, new)],
+        removed=[item_view(item) for item in _beyond(new, old)],
     )
+
+
+def _beyond(seen: Window, items: Window) -> list[Item]:
+    """Those items that another window would hold if they were there, and does not."""
+    places = {entry.place for entry in (*seen.items, *seen.broken)}
+    first = min(places) if len(places) > DIFFERENT else 0  # who saw less has seen all
+    return [item for item in items if item.place >= first and item.place not in places]
 
 
 @get("/threads/{id:str}/verify", operation_id="verify_thread")
