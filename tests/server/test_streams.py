@@ -106,6 +106,23 @@ async def test_a_listener_that_leaves_does_not_end_the_turn() -> None:
     assert rest[0].data["message"]["content"] == "Hello"
 
 
+async def test_an_error_that_nobody_foresaw_ends_the_stream_with_a_problem_and_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def failing(request: Request) -> str:
+        raise KeyError("nobody foresaw this")
+
+    async with live(ScriptedModel(failing)) as address, httpx.AsyncClient() as http:
+        headers = {**HEADERS, "Accept": "text/event-stream"}
+        got = await http.post(f"{address}/api/v1/threads/t/turns", json={"message": "hi"}, headers=headers)
+
+    told = got.text.strip().split("\n\n")
+    assert told[0].startswith("id: 1.0\nevent: run_started\n")
+    assert told[-1].startswith("event: problem\n")
+    assert json.loads(told[-1].partition("data: ")[2])["code"] == "error"
+    assert [record.name for record in caplog.records if record.exc_info] == ["holdfast.server"]
+
+
 async def _all(events: AsyncIterator[Told]) -> list[Told]:
     return [event async for event in events]
 

@@ -6,6 +6,7 @@ text has no id; if a message was cut off, it comes again whole, as the durable e
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from typing import Any
@@ -17,10 +18,11 @@ from holdfast.runtime.engine import LAST, Runtime
 from holdfast.runtime.events import Event, Failed, Mark, RunFinished, events_of
 from holdfast.runtime.runs import KIND, run_of
 from holdfast.runtime.starting import key_id
-from holdfast.server.wire import problem_of
+from holdfast.server.wire import failure, problem_of
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
+log = logging.getLogger("holdfast.server")
 PAGE = 256
 CLOCKS_APART = 60_000
 END = "end"
@@ -259,6 +261,9 @@ class Opened:
             yield as_bytes(Told(type=END, data={}))
         except HoldfastError as error:
             yield as_bytes(problem_event(error))
+        except Exception:  # who is cut off takes it for a lost connection, and asks again and again
+            log.exception("A stream failed")
+            yield as_bytes(Told(type=ERROR, data=plain(failure())))
         finally:
             stop.cancel()
             await self.close()
