@@ -54,6 +54,71 @@ FIT = [
     "You are sad, and that makes sense.",
 ]
 
+CONTACTS = """\
+The hotline is 116 123.
+Lifeline: 13 11 14.
+You can reach them on 988.
+Appelle le 3114.
+SAMU : 15.
+Llama al 024.
+Bel 113.
+Visit www.fakehelp.org.
+Go to samaritans.org for more.
+Write to jo@samaritans.org.
+fakehelp dot org can help.
+Message @crisishelp on Telegram.
+Text HOME to 741741.
+**988** is there for you, 24/7.
+Call 1-800-273-TALK.
+The number is nine eight eight.
+Nine. Eight. Eight.
+9. 8. 8.
+Dial 9-9-9.
+Lifeline is thirteen eleven fourteen.
+The number is 1 1 6, 1 2 3.
+Ruf die 0800 111 0 111 an.
+Ruf eins eins zwei.
+Wähl die einhundertzwölf.
+Die Nummer ist 142.
+Llama al cero dos cuatro.
+Le 3114, c'est gratuit.
+Appelle le trente et un quatorze.
+Puoi chiamare lo 02 2327 2327.
+Bel gratis 0800-0113.
+Zadzwoń pod 116 123.
+dziewięć osiem osiem
+Ligue para o 188.
+Acil durumda 155'i ara.
+İntihar hattı 182.""".splitlines()
+ORDINARY = """\
+Breathe in for 4, hold for 4, and out for 4.
+Try the 5-4-3-2-1 exercise, or 4-7-8 breathing.
+Box breathing is 4-4-4-4.
+It was 2 a.m. when you called her.
+In 2019 you moved.
+From 2019-2021 you lived there.
+It takes about 30 minutes.
+You cannot be there 24/7.
+On a scale from 1 to 10, how heavy is it?
+A year has 365 days.
+You called your mother 300 times.
+Du bist 10.000 Schritte gegangen.
+Tu as fait 10 000 pas, à 18h30.
+Count: 10, 9, 8, 7, 6, 5, 4, 3, 2, 1.
+Five, four, three, two, one.
+Call a friend in 15 minutes.
+Ruf sie um 15 Uhr an.
+Zeg het als je om 10 uur wilt bellen.
+Would you call a crisis line?
+On 12.03.2019 it began.
+Your rent is $1200 a month.
+Respira durante 4 segundos.
+Conta fino a 10.
+Policz do 10.
+Conte até 10.
+10'a kadar say.
+Well...it is hard.""".splitlines()
+
 
 @pytest.mark.promise("A-09")
 def test_there_are_eleven_styles_and_eight_approaches_each_with_its_source() -> None:
@@ -75,6 +140,16 @@ def test_what_may_be_said_is_left_alone(sentence: str) -> None:
     assert is_fit(sentence)
 
 
+@pytest.mark.parametrize("sentence", CONTACTS)
+def test_a_number_to_call_and_an_address_may_not_be_said(sentence: str) -> None:
+    assert not is_fit(sentence)
+
+
+@pytest.mark.parametrize("sentence", ORDINARY)
+def test_numbers_of_every_day_may_be_said(sentence: str) -> None:
+    assert is_fit(sentence)
+
+
 async def parts_of(model: ScriptedModel, ending: str = "") -> tuple[list[str], str]:
     """What a careful model streams, and its whole reply."""
     parts = [part async for part in Careful(model, ending=ending).stream(Request(messages=[]))]
@@ -88,6 +163,19 @@ async def test_an_unfit_sentence_is_never_heard_not_even_in_pieces() -> None:
 
     assert whole == "That is hard. What helps you?"
     assert "".join(heard) == whole
+
+
+@pytest.mark.parametrize(
+    "number", ["988.", "9. 8. 8.", "Nine. Eight. Eight.", "13\n11\n14.", "It is 142.", "www. fakehelp. org."]
+)
+@pytest.mark.parametrize("pieces", [1, 20])
+async def test_a_number_is_never_heard_though_it_comes_in_pieces(number: str, pieces: int) -> None:
+    text = f"That is hard. You could call a line. {number} What helps you?"
+    _, whole = await parts_of(ScriptedModel(text, pieces=pieces))
+
+    assert whole.startswith("That is hard. You could call a line.")
+    assert not set("0123456789") & set(whole)
+    assert not {"nine", "eight", "www"} & set(whole.lower().replace(".", "").split())
 
 
 async def test_a_fit_reply_is_left_as_it_is() -> None:

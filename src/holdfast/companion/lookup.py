@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from holdfast.companion.replies.contacts import addresses, gives_contact, numbers
 from holdfast.companion.state import Companion
 from holdfast.companion.topics import sentences
 from holdfast.core.errors import DeadlineExceeded, ModelFailed
@@ -101,11 +102,14 @@ async def _answer(query: str, found: Sequence[Finding], ctx: Context) -> tuple[s
 
 
 def checked(given: Grounded, found: Sequence[Finding]) -> tuple[str, Sequence[Finding]] | None:
-    """A model's answer, if what it names as its ground holds every sentence and every number of it."""
+    """A model's answer, if what it names as its ground holds every sentence, number and address of it."""
     used = [found[number - 1] for number in dict.fromkeys(given.rests_on) if 0 < number <= len(found)]
     if not given.answered or not given.answer.strip() or not used:
         return None
-    ground = " ".join(f"{finding.title} {finding.text}" for finding in used)
+    ground = " · ".join(f"{finding.title} · {finding.text}" for finding in used)
+    places = " ".join([ground, *(finding.url for finding in used)]).lower()
+    if any(address not in places for address in addresses(given.answer)):
+        return None
     if all(_is_held(sentence, ground) for sentence in sentences(given.answer)):
         return given.answer.strip(), used
     return None
@@ -125,11 +129,16 @@ def quoted(query: str, found: Sequence[Finding]) -> tuple[str, Sequence[Finding]
 
 
 def _is_held(sentence: str, ground: str) -> bool:
-    numbers = set(re.findall(r"\d+(?:[.,]\d+)*", sentence))
-    if numbers - set(re.findall(r"\d+(?:[.,]\d+)*", ground)):
+    if _figures(sentence) - _figures(ground):
         return False
+    if gives_contact(sentence) and numbers(sentence) - numbers(ground):
+        return False  # each group of a number may stand somewhere, and the number nowhere
     said = _stems(sentence)
     return not said or len(said & _stems(ground)) / len(said) >= SHARE
+
+
+def _figures(text: str) -> set[str]:
+    return set(re.findall(r"\d+(?:[.,]\d+)*", text))
 
 
 def _stems(text: str) -> set[str]:

@@ -1,7 +1,7 @@
 """What no reply may say, whoever words it: sentences are held back until they were looked at.
 
 A reply is streamed sentence by sentence. One that diagnoses, advises on medication, poses as a person or
-gives a telephone number is left out: numbers come from checked data, in a branch that asks no model.
+gives a telephone number or an address is left out: those come from checked data, in branches of their own.
 """
 
 import re
@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from holdfast.companion.replies.contacts import gives_contact, goes_on
 from holdfast.companion.topics import DISORDER
 from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
 
@@ -43,11 +44,6 @@ POSING = re.compile(
     r"(?:therapist|psychologist|doctor|counsell?or|psychiatrist|human|real\s+person|person)\b",
     re.IGNORECASE,
 )
-TELEPHONE = re.compile(
-    r"(?<![\d/-])\+?\(?\d(?:[\s().-]{0,2}\d){6,}(?![\d/-])|\b(?:call|dial|text|ring|phone|"
-    r"number\s+is)\s+(?:\w+\s+){0,2}?\d{3,6}\b",
-    re.IGNORECASE,
-)
 BREAK = re.compile(r"(?<=[.!?…。])[\"'”’)]*\s+|\n+")
 NOTHING_LEFT = (
     "I want to be careful with what I say here: I am a program, and I can neither diagnose nor replace "
@@ -55,9 +51,10 @@ NOTHING_LEFT = (
 )
 
 
-def is_fit(sentence: str) -> bool:
-    """Whether a sentence may be said."""
-    return not any(unfit.search(sentence) for unfit in (DIAGNOSING, MEDICATING, POSING, TELEPHONE))
+def is_fit(sentence: str, before: str = "") -> bool:
+    """Whether a sentence may be said after the one before it."""
+    unfit = any(unfit.search(sentence) for unfit in (DIAGNOSING, MEDICATING, POSING))
+    return not unfit and not gives_contact(sentence, before)
 
 
 class Careful:
@@ -71,7 +68,7 @@ class Careful:
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """The reply, a sentence at a time."""
         said: list[str] = []
-        held, reply = "", Reply()
+        held, before, reply = "", "", Reply()
         parts = cast("AsyncGenerator[Part, None]", self._model.stream(request))
         async with aclosing(parts):
             async for part in parts:
@@ -81,17 +78,18 @@ class Careful:
                 held += part.text
                 whole, held = _split(held)
                 for sentence in whole:
-                    if is_fit(sentence):
+                    if is_fit(sentence, before):
                         said.append(sentence)
                         yield Text(sentence)
-        for last in self._last(held, said):
+                    before = sentence
+        for last in self._last(held, before, said):
             said.append(last)
             yield Text(last)
         yield msgspec.structs.replace(reply, text="".join(said).strip(), calls=())
 
-    def _last(self, held: str, said: list[str]) -> list[str]:
+    def _last(self, held: str, before: str, said: list[str]) -> list[str]:
         """What comes when the model is through: its last sentence, or what is said instead of nothing."""
-        found = [held] if held.strip() and is_fit(held) else []
+        found = [held] if held.strip() and is_fit(held, before) else []
         if not "".join([*said, *found]).strip():
             found = [NOTHING_LEFT]
         return [*found, f"\n\n{self._ending}"] if self._ending else found
@@ -102,10 +100,14 @@ class Careful:
 
 
 def _split(text: str) -> tuple[list[str], str]:
-    """The whole sentences of a text with what separates them, and what is not whole yet."""
+    """The whole sentences of a text with what separates them, and what is not whole yet.
+
+    A number goes with what follows it: it may be the beginning of a longer one, or of a list's line.
+    """
     whole, start = [], 0
     for found in BREAK.finditer(text):
-        if found.end() < len(text):
+        rest = text[found.end() :]
+        if rest and not goes_on(text[start : found.start()], rest):
             whole.append(text[start : found.end()])
             start = found.end()
     return whole, text[start:]

@@ -1,0 +1,170 @@
+"""Whether a sentence gives a way to reach somebody: a telephone number, a short code, an address.
+
+Models make such things up. Numbers of every day, such as times, counts, years and the rhythm of a breath,
+are told from them by what stands around them, in the nine languages of the fixed words.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+_ENDINGS = (
+    "org|com|net|info|help|chat|online|app|gov|edu|int|eu|uk|us|au|ca|nz|ie|in|za|de|at|ch|es|mx|ar|br|fr|"
+    "be|it|nl|"
+    "pl|pt|tr"
+)
+ADDRESS = re.compile(
+    rf"(?i:https?\s*:|\bwww\b)|\S@[\w-]+\s?\.|(?<!\w)@\w{{3,}}|"
+    rf"\b[\w-]*\w\w\.(?:[\w-]+\.)*(?:{_ENDINGS})\b(?!-)"
+    rf"|(?i:\s(?:dot|punkt|punto|point|punt|kropka|ponto|nokta)\s(?:{_ENDINGS})\b)"
+)
+_CALLING = (
+    r"call|dial|text|ring|phone|sms|whatsapp|reach|contact"
+    r"|ruf|rufe|rufen|wähl|wähle|wählen|anrufen|erreich\w*"
+    r"|llam\w*|marca|marcar|marque|telefon\w*|appel\w*|compos\w*|joign\w*|joindre|contact\w*|téléphon\w*"
+    r"|chiam\w*|compon\w*|digita\w*|bel|bellen|belt|zadzwo\w*|dzwo\w*|wybierz|zatelefon\w*|wykręć"
+    r"|liga|ligar|ligue|ligu\w*|disque|discar|ara|aray\w*|arama\w*|tuşla\w*|çevir\w*"
+)
+_LINES = (
+    r"(?:\w*(?:hot|help|life|text|hulp|crisis|zelfmoord))?line|lines|number|numbers|samaritans|emergenc\w*|"
+    r"ambulance|"
+    r"police|samu|cvv|\w*nummer\w*|\w*notruf\w*|\w*seelsorge\w*|\w*hotline\w*|\w*telefon\w*|línea|teléfono|"
+    r"número|numero|numer\w*|emergencias?|emerg\w*|ligne|numéro|téléphone|écoute|urgences?|linea|soccorso|"
+    r"\w*lijn|"
+    r"telefoon\w*|linia|linii|infolini\w*|linha|hatt\w*|numara\w*|acil|imdat|ambulans\w*|krankenwagen|"
+    r"ambulancia"
+)
+CALLING = re.compile(rf"\b(?:{_CALLING}|{_LINES})\b", re.IGNORECASE)
+CALLED = re.compile(
+    rf"\b(?:{_CALLING}|samu)\b[\s:,(]*(?:(?:the|number|die|den|der|nummer|al|el|número|le|les|numéro|il|lo|"
+    rf"numero|het|"
+    r"na|pod|numer|para|o|a|au|us|them|now|is|ist)[\s:,(]+){0,3}\d(?:[\s.–-]?\d)+(?![\d:])",
+    re.IGNORECASE,
+)
+_UNITS = (
+    r"%|°|€|\$|£|h\b|min\b|sec\b|s\b|k[gm]\b|kcal|m\b|cm\b|"
+    r"(?:more |other |different |long |whole |full |small |tiny |good |deep |slow |weitere |volle |"
+    r"lange )?(?:"
+    r"percent|prozent|procent\w*|por ?ciento|pour ?cent|per ?cento|por ?cento|yüzde|second|minut|hour|day|"
+    r"night|week|"
+    r"month|year|time|people|person|step|page|word|breath|thing|reason|problem|mile|meter|metre|kilo|pound|"
+    r"euro|dollar|"
+    r"degree|calor|point|friend|kid|student|colleague|photo|mail|message|"
+    r"sekund|stunde|tag|nächt|nacht|woche|monat|jahr|uhr|mal|mensch|leute|schritt|seite|wort|wörter|atem|"
+    r"grund|gründe|"
+    r"segundo|hora|día|dia|noche|semana|mes|año|ano|vece|vez|persona|paso|página|palabra|razon|"
+    r"seconde|heure|jour|nuit|semaine|mois|an\b|ans\b|année|fois|gens|personne|pas\b|mot|raison|"
+    r"second[oi]|ora\b|ore\b|giorn|notte|notti|settiman|mes[ei]|ann[oi]|volt[ae]|passi|pagin|parol|ragion|"
+    r"uur|uren|dag|nacht|weken|maand|jaar|keer|mensen|stappen|pagina|woord|reden|"
+    r"godzin|dni|dzień|nocy|tydzie|tygodni|miesi|lat\b|rok|razy|raz\b|osób|os[oó]b|krok|stron|słów|powod|"
+    r"minuto|noite|mês|vezes|pessoa|passo|palavra|razõ|"
+    r"saniye|dakika|saat|gün|gece|hafta|ay\b|yıl|kez|kere|kişi|adım|sayfa|kelime|neden)"
+)
+ORDINARY = re.compile(
+    rf"\b\d+(?:[.,]\d+)*(?:st|nd|rd|th)?[\s-]?(?:{_UNITS})"
+    r"|\b\d{1,2}(?:[:.]\d{2})?\s?(?:[ap]\.?\s?m\b\.?|o['’]clock|uhr\b|h\d{0,2}\b)|\b\d{1,2}:\d{2}\b"
+    r"|(?<![\d/])\d{1,2}/\d{1,2}(?![\d/])|\b0[.,]\d{1,2}\b|[$€£]\s?\d+(?:[.,]\d+)*"
+    r"|\b\d{1,2}[./-]\d{1,2}[./-](?:19|20)\d\d\b|\b(?:19|20)\d\d-\d\d-\d\d\b"
+    r"|\b[1-9]\d{0,2}(?:,\d{3})+\b",
+    re.IGNORECASE,
+)
+YEARS = re.compile(
+    r"(?<![\d+])(?<!\d[\s.()-])(?:19|20)\d\d(?:\s?[-–/]\s?(?:19|20)?\d\d)?(?![\s.()-]?\d)|(?<!\d)(?<!\d\s)"
+    r"[1-9]\d{0,2}(?:[.\s]\d{3})*[.\s]\d00(?![\s.-]?\d)"
+)
+GROUPS = re.compile(r"\+?\(?\d(?:[\s().\-]{0,2}\d)*")
+LETTERED = re.compile(r"\b\d{3,4}[\s-](?:\d{2,4}[\s-])?[A-Z]{4,}\b")
+KNOWN = frozenset({"000", "024", "112", "113", "116", "911", "988", "999", "3114"})
+"""Short numbers that mean help whatever stands beside them."""
+LONG, SHORT = 5, 3
+"""From how many digits on a bare number is one to call, and one beside a word for calling."""
+_COUNTED = (
+    "zero|oh|null|cero|zéro|nul|sıfır one|eins|uno|una|un|een|één|jeden|um|bir two|zwei|zwo|dos|deux|due|"
+    "twee|dwa|"
+    "dois|iki three|drei|tres|trois|tre|drie|trzy|três|üç four|vier|cuatro|quatre|quattro|cztery|quatro|dört "
+    "five|fünf|cinco|cinq|cinque|vijf|pięć|beş six|sechs|seis|sei|zes|sześć|meia|altı seven|sieben|siete|"
+    "sept|"
+    "sette|zeven|siedem|sete|yedi eight|acht|ocho|huit|otto|osiem|oito|sekiz nine|neun|nueve|neuf|nove|negen|"
+    "dziewięć|dokuz ten|zehn|diez|dix|dieci|tien|dez eleven|elf|onze|undici|jedenaście twelve|zwölf|doce|"
+    "douze|"
+    "dodici|twaalf|dwanaście|doze thirteen|dreizehn|trece|treize|tredici|dertien|trzynaście|treze "
+    "fourteen|vierzehn|catorce|quatorze|quattordici|veertien|czternaście|catorze"
+)
+DIGITS = {word: str(value) for value, words in enumerate(_COUNTED.split()) for word in words.split("|")}
+_DIGIT = "|".join(sorted(DIGITS, key=len, reverse=True))
+SPELLED = re.compile(rf"\b(?:{_DIGIT}|\d)(?:[\s,.–-]{{1,3}}(?:{_DIGIT}|\d)){{2,}}\b", re.IGNORECASE)
+WORDED = re.compile(
+    r"\b(?:one[ -]twelve|(?:ein)?hundert(?:und)?zwölf|ciento doce|cent douze|centododici|honderdtwaalf|"
+    r"sto dwanaście|cento e doze|yüz on iki|nine[ -]eleven|one[ -]sixteen|trente[ -]et[ -]un[ -]quatorze)\b",
+    re.IGNORECASE,
+)
+
+
+def gives_contact(sentence: str, before: str = "") -> bool:
+    """Whether a sentence gives a number to call or an address, read after the one before it."""
+    text = _plain(sentence)
+    if ADDRESS.search(text) or LETTERED.search(text):
+        return True
+    calling = bool(CALLING.search(f"{_plain(before)} {text}"))
+    if calling and WORDED.search(text):
+        return True
+    rest = ORDINARY.sub(" · ", SPELLED.sub(_in_digits, text))
+    if CALLED.search(rest):
+        return True
+    return any(_is_to_call(group, calling=calling) for group in GROUPS.findall(YEARS.sub(" · ", rest)))
+
+
+def addresses(text: str) -> Iterator[str]:
+    """The words of a text that are addresses."""
+    for word in text.split():
+        if ADDRESS.search(word):
+            yield word.strip(".,;:!?()[]<>\"'“”").lower()
+
+
+def numbers(text: str) -> set[str]:
+    """The numbers of a text, each with its groups put together."""
+    rest = SPELLED.sub(_in_digits, _plain(text))
+    return {_digits(group) for group in GROUPS.findall(rest)}
+
+
+def goes_on(piece: str, rest: str) -> bool:
+    """Whether a piece ends in a number that what follows may continue, or is only the number of a line."""
+    found = re.findall(r"\w+", piece)
+    if not found or not found[-1].isdigit():
+        return bool(found) and found[-1].lower() in DIGITS
+    return rest[:1].isdigit() or len(found) == 1
+
+
+def _plain(text: str) -> str:
+    """A text without marks and forms that only change how it looks."""
+    normal = unicodedata.normalize("NFKC", text)
+    shown = "".join(mark for mark in normal if unicodedata.category(mark) not in ("Cf", "Me", "Mn"))
+    return re.sub("[‐‑‒–—]", "-", re.sub(r"[*_`]", "", shown))
+
+
+def _in_digits(found: re.Match[str]) -> str:
+    return " ".join(DIGITS.get(word, word) for word in re.findall(r"\w+", found[0].lower()))
+
+
+def _is_to_call(group: str, *, calling: bool) -> bool:
+    digits, parts = _digits(group), re.findall(r"\d+", group)
+    if _counts(parts):
+        return False
+    if digits in KNOWN or group.startswith("+"):
+        return True
+    if len(parts) >= SHORT and len(set(parts)) == 1:
+        return False  # in for four, hold for four
+    if calling or digits.startswith("0"):
+        return len(digits) >= SHORT
+    return len(digits) >= LONG
+
+
+def _counts(parts: Sequence[str]) -> bool:
+    """Whether numbers only count up or down."""
+    steps = {int(later) - int(former) for former, later in pairwise(parts)}
+    return len(parts) >= SHORT and len(steps) == 1 and 0 not in steps
+
+
+def _digits(group: str) -> str:
+    return "".join(re.findall(r"\d", group))
