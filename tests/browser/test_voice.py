@@ -23,6 +23,7 @@ from tests.support.realtime_server import realtime_server
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("R-21")]
 PAGE = (Path(__file__).parent / "voice_page.js").read_text(encoding="utf-8")
+UNHEARD = "conversation.item.input_audio_transcription.failed"
 TRANSCRIBED = "conversation.item.input_audio_transcription.completed"
 CALLED = "response.function_call_arguments.done"
 DANGER = "I want to kill myself tonight"
@@ -47,7 +48,7 @@ async def caller(windows: Windows, served: Studio, user: str) -> AsyncIterator[V
     assert made.errors == []
 
 
-async def begin(caller: Visitor, *, gated: bool = True, wrong: bool = False) -> tuple[Page, str]:
+async def begin(caller: Visitor, *, gated: bool = True, wrong: str = "") -> tuple[Page, str]:
     """A page with a call under way, and its thread."""
     page = await caller.open("/studio/threads")
     thread = f"call-{caller.user}"
@@ -122,13 +123,51 @@ async def test_where_answers_cannot_be_held_back_they_are_cut_off_and_logged_as_
 
 
 async def test_what_cannot_be_judged_is_not_answered(caller: Visitor) -> None:
-    page, _ = await begin(caller, wrong=True)
+    page, _ = await begin(caller, wrong="/heard")
     await heard(page, "I had a long day at work")
     shown = await page.evaluate("window.seen.said")
 
     assert await sent(page) == []
     assert [each["kind"] for each in shown] == ["you", "problem"]
     assert "emergency number" in shown[-1]["text"]
+
+
+async def test_what_could_not_be_understood_is_told(caller: Visitor) -> None:
+    page, _ = await begin(caller, gated=False)
+    await tell(page, type=UNHEARD, item_id="item-1", error={"code": "audio_unintelligible"})
+    (shown,) = await page.evaluate("window.seen.said")
+
+    assert [each["type"] for each in await sent(page)] == ["response.cancel", "output_audio_buffer.clear"]
+    assert shown["kind"] == "problem"
+
+
+@pytest.mark.promise("R-22")
+async def test_a_turn_that_cannot_be_kept_withholds_no_judgement_and_is_kept_later(caller: Visitor) -> None:
+    page, thread = await begin(caller, wrong="/voice")
+    await heard(page, "I had a long day at work")
+    await tell(page, type="response.output_audio_transcript.done", transcript="Tell me about it.")
+    await heard(page, DANGER, id="item-2")
+    shown = await page.evaluate("window.seen.said")
+    await page.evaluate("window.seen.wrong = ''")
+    await tell(page, type="response.output_audio_transcript.done", transcript="I think that your life…")
+    items = await caller.studio.db.thread(thread).items()
+
+    assert [each["kind"] for each in shown] == ["you", "reply", "you", "careful"]
+    assert [item.body["content"] for item in items if item.role == "user"] == [
+        "I had a long day at work",
+        DANGER,
+    ]
+
+
+async def test_what_is_never_kept_is_told_when_the_call_ends(caller: Visitor) -> None:
+    page, _ = await begin(caller)
+    await heard(page, "I had a long day at work")
+    await heard(page, "It goes on", id="item-2")
+    await page.evaluate("window.seen.wrong = '/voice'")
+    await page.evaluate("window.hangUp('positive')")
+    shown = await page.evaluate("window.seen.said")
+
+    assert [each["kind"] for each in shown] == ["you", "you", "problem"]
 
 
 async def test_a_tool_is_called_at_the_server_and_its_output_goes_to_the_model(caller: Visitor) -> None:

@@ -1,7 +1,7 @@
 // A stand-in for the browser's connection and for the provider behind it, with the real server on the other side.
 async ({ thread, user, gated, wrong }) => {
   const { Call } = await import("/studio/voice.js");
-  const seen = { said: [], sent: [], offered: null };
+  const seen = { said: [], sent: [], offered: null, wrong };
   const channel = Object.assign(new EventTarget(), { send: (text) => seen.sent.push(JSON.parse(text)), close: () => { seen.closed = true; } });
   const peer = Object.assign(new EventTarget(), {
     connectionState: "new",
@@ -14,7 +14,7 @@ async ({ thread, user, gated, wrong }) => {
   });
   const server = {
     async post(where, body, key) {
-      if (wrong && where.endsWith("/heard")) throw new Error("it is down");
+      if (seen.wrong && where.endsWith(seen.wrong)) throw new Error("it is down");
       const answer = await fetch(`/api/v1${where}`, {
         method: "POST", body: JSON.stringify(body),
         headers: { "Content-Type": "application/json", "X-Holdfast-User": user, ...(key ? { "Idempotency-Key": key } : {}) },

@@ -8,9 +8,11 @@
 // gives a secret that is good for one call. Pages need a content policy that lets them reach the provider.
 
 const TRANSCRIBED = "conversation.item.input_audio_transcription.completed";
+const UNHEARD = "conversation.item.input_audio_transcription.failed";
 const REPLIED = ["response.output_audio_transcript.done", "response.output_text.done"];
 const ALIVE_SECONDS = 60;
 const UNSAFE = "What you said could not be checked just now, so it is not answered. If you are in danger, call your emergency number.";
+const UNKEPT = "Part of what was said could not be kept.";
 
 /** A call on a thread. `shown({kind, text})` is told of what is said: you, reply, careful, problem. */
 export class Call {
@@ -18,6 +20,7 @@ export class Call {
     Object.assign(this, { server, thread, user, mode, shown, peer, channel, gated });
     this.path = `/sessions/${encodeURIComponent(thread)}/voice`;
     this.turn = null;
+    this.unkept = [];
     this.isOver = false;
     channel.addEventListener("message", ({ data }) => this.hear(JSON.parse(data)));
     peer.addEventListener("connectionstatechange", () => { if (["failed", "closed"].includes(peer.connectionState)) this.lost(); });
@@ -48,22 +51,23 @@ export class Call {
   /** One event of the provider. */
   async hear(event) {
     if (event.type === TRANSCRIBED) await this.judge(event.item_id, event.transcript);
+    else if (event.type === UNHEARD) this.unjudged();
     else if (event.type === "response.function_call_arguments.done") await this.use(event);
     else if (REPLIED.includes(event.type)) await this.replied(event.transcript ?? event.text);
   }
 
   /** Have an utterance judged. Only then is it answered; if it must not be, fixed words are said instead. */
   async judge(id, said) {
-    await this.keep();
+    const last = this.turn;
     this.turn = { id, said, replied: "", calls: [], heard: false, fixed: "" };
     const turn = this.turn;
     this.shown({ kind: "you", text: said });
     let found;
     try {
+      await this.keep(last);
       found = await this.server.post(`${this.path}/heard`, { id, said, late: !this.gated, user: this.user, mode: this.mode });
     } catch {
-      this.silence();
-      this.shown({ kind: "problem", text: UNSAFE });
+      this.unjudged();
       return;
     }
     turn.heard = true;
@@ -75,6 +79,12 @@ export class Call {
     this.silence();
     this.shown({ kind: "careful", text: found.say });
     this.say({ type: "response.create", response: { tool_choice: "none", instructions: `Say exactly these words, calmly, and nothing else:\n\n${found.say}` } });
+  }
+
+  /** What nobody could judge is not answered, and that is told. */
+  unjudged() {
+    this.silence();
+    this.shown({ kind: "problem", text: UNSAFE });
   }
 
   /** Stop an answer that is under way. */
@@ -104,13 +114,25 @@ export class Call {
     await this.keep();
   }
 
-  /** Let the server keep the turn. Its id is its key: it is kept once, however often it is sent. */
-  async keep() {
-    const turn = this.turn;
-    if (!turn) return;
-    this.turn = null;
-    const body = { said: turn.said, replied: turn.replied, heard: turn.heard, tool_calls: turn.calls, user: this.user, mode: this.mode };
-    await this.server.post(this.path, body, turn.id);
+  /** Let the server keep the turn, and those before it that it could not. An id is a key: each is kept once. */
+  async keep(turn = this.turn) {
+    if (turn) this.unkept.push(turn);
+    if (turn === this.turn) this.turn = null;
+    for (const each of [...this.unkept]) {
+      const body = { said: each.said, replied: each.replied, heard: each.heard, tool_calls: each.calls, user: this.user, mode: this.mode };
+      try {
+        await this.server.post(this.path, body, each.id);
+        this.unkept = this.unkept.filter((other) => other !== each);
+      } catch {
+        // it is sent again with the next turn; until then it withholds no judgement and no answer
+      }
+    }
+  }
+
+  /** What is kept last, when the call is over. */
+  async keepAll() {
+    await this.keep();
+    if (this.unkept.length) this.shown({ kind: "problem", text: UNKEPT });
   }
 
   alive() {
@@ -132,7 +154,7 @@ export class Call {
   async lost() {
     if (this.isOver) return;
     this.close();
-    await this.keep();
+    await this.keepAll();
     await this.server.post(`${this.path}/lost`, {});
   }
 
@@ -140,7 +162,7 @@ export class Call {
   async end(feedback = null) {
     if (this.isOver) return null;
     this.close();
-    await this.keep();
+    await this.keepAll();
     return this.server.post(`/sessions/${encodeURIComponent(this.thread)}/end`, { feedback });
   }
 }
