@@ -220,6 +220,21 @@ async def test_a_thread_is_rewound_to_a_version(alice: AsyncClient) -> None:
     assert len((await alice.items("t")).items) == 2
 
 
+async def test_a_thread_is_rewound_only_at_the_version_that_the_caller_has_seen(alice: AsyncClient) -> None:
+    await alice.run_turn("t", "one")
+    seen = await alice.run_turn("t", "two")
+    done = await alice.run_turn("t", "three, of another window")
+    with pytest.raises(VersionConflict) as caught:
+        await alice.rewind("t", to=3, expect=seen.version)
+    with pytest.raises(VersionConflict):
+        await alice.rewind("t", run=seen.run, expect=seen.version)
+    kept = len((await alice.items("t")).items)
+    rewound = await alice.rewind("t", to=3, expect=done.version)
+
+    assert (caught.value.expected, caught.value.actual) == (seen.version, done.version)
+    assert (kept, rewound.ended) == (6, 4)
+
+
 @pytest.mark.promise("B-06")
 async def test_a_chain_is_verified(alice: AsyncClient) -> None:
     done = await alice.run_turn("t", "hello")

@@ -76,9 +76,11 @@ async def serve(
 
 def names_database(context: typer.Context, environment: Mapping[str, str]) -> bool:
     """Whether a command says which database; a variable for servers goes before the one for all commands."""
+    from holdfast.server.settings import PREFIX
+
     source = context.get_parameter_source("db")
     typed = source is not None and source.name == "COMMANDLINE"
-    return typed or "HOLDFAST_SERVER_URL" not in environment
+    return typed or f"{PREFIX}URL" not in environment
 
 
 def settings(**given: object) -> "ServerSettings":

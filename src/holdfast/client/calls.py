@@ -148,11 +148,13 @@ def rewind(
     run: str | None = None,
     to: int | None = None,
     compaction: int | None = None,
+    expect: int | None = None,
     key: str | None = None,
 ) -> Call[values.RewoundView]:
     """Take back a run, everything after a version, or a compaction."""
     body = bodies.NewRewind(run=run, to=to, compaction=compaction)
-    return call("POST", f"/threads/{named(id)}/rewind", values.RewoundView, body=body, key=key)
+    path = f"/threads/{named(id)}/rewind"
+    return call("POST", path, values.RewoundView, body=body, key=key, headers=matching(expect))
 
 
 # Turns and runs.

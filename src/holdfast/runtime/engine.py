@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypedDict, Unpack, cast
 
 from holdfast.core.errors import InvalidId
 from holdfast.core.ops import Document
-from holdfast.core.values import Page, Window
+from holdfast.core.values import Expect, Page, Window
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.cancelling import cancel_elsewhere, is_seen
 from holdfast.runtime.compaction import Compacted, Compaction, Summarize
@@ -29,7 +29,7 @@ from holdfast.runtime.modes import Home, Homes
 from holdfast.runtime.outputs import Done, Output
 from holdfast.runtime.resting import compact_at_rest
 from holdfast.runtime.retaining import Retaining
-from holdfast.runtime.rewinding import Rewound, rewind
+from holdfast.runtime.rewinding import ANYWHERE, Rewound, rewind
 from holdfast.runtime.schema import Conversation, Schema, Shape
 from holdfast.runtime.settings import RunIds, Settings, now_ms
 from holdfast.runtime.starting import Asked, Busy, reader
@@ -382,6 +382,7 @@ class Runtime(Generic[Shape, Output]):
         to: int | None = None,
         compaction: int | None = None,
         user: str | None = None,
+        expect: Expect = ANYWHERE,
     ) -> Rewound:
         """Take back what a run added to the history, everything after a version, or a compaction.
 
@@ -392,10 +393,13 @@ class Runtime(Generic[Shape, Output]):
         Raises:
             RewindRefused: What should be taken back is not whole at the end any more.
             TurnBusy: A turn is at work.
-            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+            VersionConflict: The thread is not where ``expect`` says, or somebody wrote meanwhile; nothing
+                was changed.
         """
         home = self._homes.of(thread, user)
-        return await rewind(home.db, thread, home.settings, run=run, to=to, compaction=compaction)
+        return await rewind(
+            home.db, thread, home.settings, run=run, to=to, compaction=compaction, expect=expect
+        )
 
     async def compact(
         self,

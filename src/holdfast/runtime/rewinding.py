@@ -9,17 +9,19 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core import making, ops, places
-from holdfast.core.errors import InvalidArgument, RewindRefused
+from holdfast.core.errors import InvalidArgument, RewindRefused, VersionConflict
 from holdfast.core.ops import Document, Op
 from holdfast.core.pairing import open_before
 from holdfast.core.values import (
     ABOUT,
     HISTORY,
+    Anywhere,
     AppendTo,
     Changeset,
     Committed,
     Cut,
     Exact,
+    Expect,
     Head,
     Item,
     LogSize,
@@ -38,6 +40,7 @@ from holdfast.threads.thread import Thread
 FEW, MANY = 8, 128
 """How many changesets are read at a time when a run is looked for: a turn mostly has a few."""
 REASON = "It was taken back."
+ANYWHERE = Anywhere()
 
 
 class Rewound(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +72,7 @@ async def rewind(
     run: str | None = None,
     to: int | None = None,
     compaction: int | None = None,
+    expect: Expect = ANYWHERE,
 ) -> Rewound:
     """Take back a run, everything after a version, or a compaction by its version.
 
@@ -76,30 +80,38 @@ async def rewind(
         InvalidArgument: Not exactly one of them is given, or there is no such thing to take back.
         RewindRefused: What should be taken back is not whole any more.
         TurnBusy: A turn is at work.
-        VersionConflict: Somebody wrote meanwhile; nothing was changed.
+        VersionConflict: The thread is not where ``expect`` says, or somebody wrote meanwhile; nothing was
+            changed.
     """
-    if run is not None and to is None and compaction is None:
-        return await rewind_run(db, id, run, settings)
-    if to is not None and run is None and compaction is None:
-        return await rewind_to(db, id, to, settings)
-    if compaction is not None and run is None and to is None:
-        return await undo_compaction(db, id, compaction, settings)
-    raise InvalidArgument(problem="Say what to take back: a run, to=version, or compaction=version.")
+    if [run, to, compaction].count(None) != 2:
+        raise InvalidArgument(problem="Say what to take back: a run, to=version, or compaction=version.")
+    resting = await at_rest(db, id, settings)
+    _check_version(resting.head, expect)  # what is committed stands on this head, and on no other
+    if run is not None:
+        return await rewind_run(db, resting, run, settings)
+    if to is not None:
+        return await rewind_to(db, resting, to, settings)
+    assert compaction is not None
+    return await undo_compaction(db, resting, compaction)
+
+
+def _check_version(head: Head, expect: Expect) -> None:
+    if isinstance(expect, Exact) and (expect.version != head.version or expect.hash not in (None, head.hash)):
+        raise VersionConflict(thread=head.id, expected=expect.version, actual=head.version)
 
 
 # One run.
 
 
-async def rewind_run(db: Database, id: str, run: str, settings: Settings) -> Rewound:
+async def rewind_run(db: Database, resting: Resting, run: str, settings: Settings) -> Rewound:
     """End exactly what one run added, if that is the whole end of each log it wrote to. The state stays.
 
     Raises:
         RewindRefused: Something of it is not at the end, or not there any more.
-        TurnBusy: A turn is at work.
         VersionConflict: Somebody wrote meanwhile; nothing was changed.
     """
-    resting = await at_rest(db, id, settings)
-    head, thread = resting.head, db.thread(id)
+    id, head = resting.head.id, resting.head
+    thread = db.thread(id)
     if resting.unfinished not in (None, run):
         raise RewindRefused(thread=id, problem=f"run {resting.unfinished!r} has stopped behind run {run!r}")
     changes = await _changes_of(thread, run, head.version)
@@ -172,7 +184,7 @@ async def _own_end(thread: Thread, run: str, head: Head, log: str, items: Sequen
 # Everything after a version.
 
 
-async def rewind_to(db: Database, id: str, version: int, settings: Settings) -> Rewound:
+async def rewind_to(db: Database, resting: Resting, version: int, settings: Settings) -> Rewound:
     """Make history and state what they were at a version, as a new changeset.
 
     A run that stopped in between is given up. What the runtime itself notes of runs does not come back.
@@ -181,11 +193,10 @@ async def rewind_to(db: Database, id: str, version: int, settings: Settings) -> 
         VersionNotFound: The thread has no such version.
         InvalidArgument: It is there already.
         RewindRefused: An item that should come back can no longer be read.
-        TurnBusy: A turn is at work.
         VersionConflict: Somebody wrote meanwhile; nothing was changed.
     """
-    resting = await at_rest(db, id, settings)
-    head, thread = resting.head, db.thread(id)
+    id, head = resting.head.id, resting.head
+    thread = db.thread(id)
     before = await thread.head(at=version)
     if version == head.version:
         raise InvalidArgument(problem=f"Thread {id!r} is at version {version} already.")
@@ -238,19 +249,18 @@ def _rewrite(
 # A compaction.
 
 
-async def undo_compaction(db: Database, id: str, version: int, settings: Settings) -> Rewound:
+async def undo_compaction(db: Database, resting: Resting, version: int) -> Rewound:
     """Put the messages back that a compaction ended, before all that came after it.
 
     Raises:
         InvalidArgument: That version is no compaction.
         RewindRefused: Its summary, or something it kept, has been taken away since.
-        TurnBusy: A turn is at work.
         TurnSuspended: Tool calls wait for a decision.
         TranscriptBroken: Tool calls were left open.
         VersionConflict: Somebody wrote meanwhile; nothing was changed.
     """
-    resting = await at_rest(db, id, settings)
-    head, thread = resting.head, db.thread(id)
+    id, head = resting.head.id, resting.head
+    thread = db.thread(id)
     check_answered(head)
     changes = await thread.changesets(after=version - 1, upto=version, limit=1)
     if not changes or changes[0].reason != COMPACT or changes[0].version != version:

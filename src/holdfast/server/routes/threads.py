@@ -302,13 +302,21 @@ async def fork_thread(
 
 @post("/threads/{id:str}/rewind", operation_id="rewind_thread", status_code=200, opt={VERSIONED: True})
 async def rewind_thread(
-    thread_id: ThreadId, data: JSONBody[NewRewind], caller: Calling
+    thread_id: ThreadId, data: JSONBody[NewRewind], caller: Calling, if_match: IfMatch = None
 ) -> Response[RewoundView]:
-    """Take back a run, everything after a version, or a compaction, by a new change."""
+    """Take back a run, everything after a version, or a compaction, by a new change.
+
+    With If-Match it stands on the version that the caller has seen.
+    """
     await caller.db.thread(free_id(thread_id)).head()
     async with caller.runtime() as runtime:
         done = await runtime.rewind(
-            thread_id, data.run, to=data.to, compaction=data.compaction, user=caller.identity.user
+            thread_id,
+            data.run,
+            to=data.to,
+            compaction=data.compaction,
+            user=caller.identity.user,
+            expect=expected(if_match),
         )
     view = RewoundView(
         thread=done.thread,
