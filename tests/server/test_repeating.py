@@ -15,7 +15,7 @@ from holdfast.runtime.ending import FEEDBACK
 from holdfast.server import repeating
 from holdfast.server.identity.values import Identity
 from holdfast.server.repeating import Kept
-from tests.server.conftest import Users
+from tests.server.conftest import Users, in_memory
 
 
 @pytest.mark.promise("B-02")
@@ -29,6 +29,16 @@ async def test_the_first_answer_comes_again(users: Users) -> None:
     assert (again.content, again.headers["etag"]) == (first.content, first.headers["etag"])
     assert again.headers["idempotent-replayed"] == "true"
     assert again.headers["content-type"] == first.headers["content-type"]
+
+
+@pytest.mark.parametrize("thread", ["%0c", "x" * 600])
+async def test_a_refusal_of_a_name_that_names_nothing_comes_again_too(thread: str) -> None:
+    async with in_memory() as users:
+        path, headers = f"/api/v1/sessions/{thread}/import", {**users.headers(), "Idempotency-Key": "k"}
+        first, again = [await users.http.post(path, json={}, headers=headers) for _ in range(2)]
+
+    assert (first.status_code, again.status_code) == (422, 422)
+    assert again.headers["idempotent-replayed"] == "true"
 
 
 @pytest.mark.promise("B-02")

@@ -20,6 +20,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.core.encoding import check_id, encode, plain
 from holdfast.core.errors import (
     HoldfastError,
+    InvalidId,
     KeyReused,
     RecordNotFound,
     RequestPending,
@@ -181,14 +182,14 @@ class Kept:
             return
         told = base64.b64encode(body).decode()
         answered = Answered(asked=self._asked, until=0, status=status, headers=list(headers), body=told)
-        await self._put(answered, _threads(self._thread, body))
+        await self._put(answered, _tags(self._thread, body))
 
-    async def _put(self, answered: Answered, threads: Sequence[str] = ()) -> None:
+    async def _put(self, answered: Answered, tags: Sequence[str] = ()) -> None:
         record = Record(
             kind=KIND,
             id=self._id,
             owner=self._owner,
-            tags=tuple(f"thread:{thread}" for thread in threads),
+            tags=tuple(tags),
             body=plain(answered),
             sort=time.time_ns() // 1_000_000,
         )
@@ -198,12 +199,24 @@ class Kept:
             raise RequestPending(key=self._key, retry_after_ms=1_000) from None
 
 
-def _threads(asked: str | None, body: bytes) -> list[str]:
-    """The threads that a request or its answer names: by whatever name the answer has for one."""
+def _tags(asked: str | None, body: bytes) -> list[str]:
+    """The threads that a request or its answer names, by whatever name it has for one, as tags of a record.
+
+    A name that cannot be a tag is of no thread that could have a turn.
+    """
     told = Named()
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         told = msgspec.json.decode(body, type=Named)
-    return sorted({each for each in (asked, told.thread, told.session, told.id) if each})
+    names = {each for each in (asked, told.thread, told.session, told.id) if each}
+    return [tag for name in sorted(names) if _is_id(tag := f"thread:{name}")]
+
+
+def _is_id(name: str) -> bool:
+    try:
+        check_id(name, "tag")
+    except InvalidId:
+        return False
+    return True
 
 
 async def _asked(request: Request[Any, Any, Any]) -> str:
