@@ -17,7 +17,7 @@ from holdfast.runtime.crises import CRISIS
 from holdfast.runtime.draft import Delta
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.episodes import active_episode
-from holdfast.runtime.hearing import Heard, Hearing, Utterance, heard_before
+from holdfast.runtime.hearing import HEARD, Heard, Hearing, Utterance, heard_before
 from holdfast.runtime.safety import gate
 from holdfast.runtime.schema import State, input
 from holdfast.runtime.tools import Effect, Outcome, Suspend, Tool, ToolContext, Unfinished, tool
@@ -131,9 +131,9 @@ async def test_of_several_findings_the_worst_counts(db: Database) -> None:
         ctx.turn.record_crisis(level=1)
         return {}
 
-    found = await hearing(db, mild, judge)("Help!!!")
+    found = [await hearing(db, mild, judge)("Help!!!") for _ in range(2)]
 
-    assert found.level == 3
+    assert [each.level for each in found] == [3, 3]
 
 
 @pytest.mark.promise("R-22")
@@ -155,6 +155,38 @@ async def test_a_gate_that_fails_without_words_is_told_and_releases_nothing(db: 
 
     with pytest.raises(ModelFailed):
         await hearing(db, fails)("Hello")
+
+
+@gate
+async def ask_once(state: Noting, ctx: Context) -> Delta:
+    """A gate that says words the first time, and notes that it did."""
+    if not state.seen:
+        ctx.turn.safe_reply("May I ask?")
+    return {"seen": {"asked": 1}}
+
+
+@pytest.mark.promise("R-22")
+async def test_the_same_words_under_the_same_id_again_are_answered_alike(db: Database) -> None:
+    await begun(db)
+    heard = hearing(db, ask_once, keeps=("seen",))
+    said = [(await heard("Well", id=id)).say for id in ("u1", "u1", "u2", "u2")]
+
+    assert said == ["May I ask?", "May I ask?", "", ""]
+
+
+@pytest.mark.promise("R-22")
+async def test_other_words_under_an_id_that_was_heard_are_judged(db: Database) -> None:
+    await hearing(db)("Hello")
+
+    assert (await hearing(db)("Help!!!")).level == 3
+
+
+async def test_a_record_of_what_was_heard_that_cannot_be_read_withholds_no_judgement(db: Database) -> None:
+    await hearing(db)("Help!!!")
+    (row,) = await db.records.find(RecordQuery(kind=HEARD))
+    await db.records.put(Record(kind=HEARD, id=row.id, body={"no": "words"}, owner=row.owner))
+
+    assert (await hearing(db)("Help!!!")).level == 3
 
 
 async def test_one_id_in_two_threads_is_two_utterances(db: Database) -> None:

@@ -1,10 +1,12 @@
 """What somebody said in a call, judged before it is answered: the gates of a runtime, on the thread as it is.
 
 The audio goes between a client and a realtime model, so no turn runs. The gates do, on the finished words of
-one utterance. What they find is in the crisis log at once, also if the turn is never recorded.
+one utterance. What they find is in the crisis log at once, also if the turn is never recorded. What is said
+to it is kept with that, so a client that asks again is told the same, whatever the gates have noted since.
 """
 
 import dataclasses
+import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +16,7 @@ from holdfast.core import making
 from holdfast.core.encoding import JSON, plain
 from holdfast.core.errors import NotThere, RecordNotFound, StoreFailed
 from holdfast.core.values import HISTORY, Head, Item, LogSize, Put, Record
-from holdfast.runtime.crises import CRISIS, Assessment, crisis_of, row_of
+from holdfast.runtime.crises import CRISIS, Assessment, Crisis, crisis_of, row_of
 from holdfast.runtime.draft import Draft
 from holdfast.runtime.episodes import Episode, active_episode
 from holdfast.runtime.inputs import checked_inputs, free_id
@@ -33,6 +35,7 @@ from holdfast.threads.database import Database
 
 log = logging.getLogger("holdfast")
 REASON = "Heard"
+HEARD = "heard"
 FIRST = "1.1"
 """The end of the id of the first row that a run makes."""
 
@@ -65,8 +68,17 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     say: str = ""
 
 
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What was said to an utterance, and a mark of its words. The level is in the log alone."""
+
+    say: str
+    of: str
+
+
 async def hear(db: Database, given: Utterance, settings: Settings, hearing: Hearing | None = None) -> Heard:
     """Judge an utterance, and log what was found. It always answers, also if the store does not.
+
+    The same words under the same id again are answered alike, and judged once.
 
     Raises:
         InvalidId: There is no thread id, or no conversation can have it.
@@ -76,6 +88,9 @@ async def hear(db: Database, given: Utterance, settings: Settings, hearing: Hear
         settings = dataclasses.replace(settings, model=None)
     stages = how.stages or [stage for stage in settings.stages if getattr(stage, GATE, False)]
     thread = free_id(given.thread)
+    told = await _told(db, given)
+    if told is not None:
+        return told
     head, episode = await _standing(db, thread)
     turn, journal = _turn(db, given, settings, head, episode)
     try:
@@ -87,21 +102,58 @@ async def hear(db: Database, given: Utterance, settings: Settings, hearing: Hear
             "What was heard on thread %s is answered, though a gate failed: %s", thread, said_of(error)
         )
     rows = _rows([*journal.logged, *journal.unwritten()], given, episode)
-    await _kept(db, rows, settings)
-    await _noted(db, thread, turn.draft.state, head, how.keeps)
     values = turn.draft.values()
     said = next((values[name] for name in REPLIES if values.get(name)), "")
-    return Heard(level=max([crisis_of(row).level for row in rows], default=0), say=turn.safe or said)
+    say = turn.safe or said
+    await _kept(db, rows, _row(given, say, settings.clock()), settings)
+    await _noted(db, thread, turn.draft.state, head, how.keeps)
+    return Heard(level=max([crisis_of(row).level for row in rows], default=0), say=say)
 
 
 async def heard_before(db: Database, thread: str, id: str) -> Assessment | None:
     """What was found in an utterance when it was judged, if anything was."""
-    try:
-        found = crisis_of(await db.records.get(CRISIS, f"{key_id(thread, id)}.{FIRST}"))
-    except (RecordNotFound, StoreFailed):
+    found = await _logged(db, f"{key_id(thread, id)}.{FIRST}")
+    if found is None:
         return None
     names = Assessment.__struct_fields__
     return Assessment(**{name: getattr(found, name) for name in names})
+
+
+async def _logged(db: Database, id: str) -> Crisis | None:
+    try:
+        return crisis_of(await db.records.get(CRISIS, id))
+    except (RecordNotFound, StoreFailed):
+        return None
+
+
+async def _told(db: Database, given: Utterance) -> Heard | None:
+    """What was said to the same words under the same id, if it can be read."""
+    id = key_id(given.thread, given.id)
+    try:
+        told = msgspec.convert((await db.records.get(HEARD, id)).body, Told)
+    except (RecordNotFound, StoreFailed, msgspec.ValidationError):
+        return None
+    if told.of != _mark(given):
+        return None
+    level, number = 0, 1
+    while (row := await _logged(db, f"{id}.1.{number}")) is not None:
+        level, number = max(level, row.level), number + 1
+    return Heard(level=level, say=told.say)
+
+
+def _row(given: Utterance, say: str, now: int) -> Record:
+    return Record(
+        kind=HEARD,
+        id=key_id(given.thread, given.id),
+        owner=given.user,
+        tags=(f"thread:{given.thread}",),
+        sort=now,
+        body=plain(Told(say=say, of=_mark(given))),
+    )
+
+
+def _mark(given: Utterance) -> str:
+    return hashlib.sha256(given.said.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 async def _standing(db: Database, thread: str) -> tuple[Head | None, Episode | None]:
@@ -144,11 +196,10 @@ def _rows(found: Sequence[Record], given: Utterance, episode: Episode | None) ->
     return [row_of(msgspec.structs.replace(each, late=given.late, episode=of), given.user) for each in crises]
 
 
-async def _kept(db: Database, rows: Sequence[Record], settings: Settings) -> None:
-    """Write rows; those that the store does not take are held until it does."""
+async def _kept(db: Database, rows: Sequence[Record], told: Record, settings: Settings) -> None:
+    """Write the rows of the log and what is said; the rows that the store does not take are held for it."""
     try:
-        if rows:
-            await db.commit([Put(record=row) for row in rows])
+        await db.commit([Put(record=row) for row in (*rows, told)])
     except StoreFailed:
         settings.held_crises.hold(db, rows)
 
