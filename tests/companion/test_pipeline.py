@@ -16,6 +16,7 @@ from holdfast.companion.state import Companion
 from holdfast.companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, Style
 from holdfast.core.errors import InvalidId, StoreUnavailable
 from holdfast.runtime.context import Context
+from holdfast.runtime.crises import crises
 from holdfast.runtime.draft import Delta
 from holdfast.runtime.events import StageStarted, TextDelta
 from holdfast.runtime.outputs import Done
@@ -262,6 +263,14 @@ async def test_a_session_id_is_never_made_up(in_memory: Database) -> None:
 async def test_without_a_session_id_a_user_id_is_required() -> None:
     with pytest.raises(InvalidId):
         await answer(AgentInput(message="Hello"))
+
+
+@pytest.mark.promise("R-19", "R-22")
+async def test_a_turn_that_keeps_nothing_is_in_the_crisis_log_that_it_is_given(in_memory: Database) -> None:
+    given = AgentInput(message="I want to kill myself tonight", user_id="alice")
+    await answer(given, crisis_log_backend=in_memory.records)
+
+    assert [row.level async for row in crises(in_memory)] == [3]
 
 
 @pytest.mark.promise("A-04")

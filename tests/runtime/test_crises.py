@@ -322,6 +322,19 @@ async def test_the_safe_reply_of_the_stateless_call_goes_out_if_the_log_fails(db
     assert (done.text, done.output["response_text"]) == (SAFE, SAFE)
 
 
+@pytest.mark.promise("R-22")
+async def test_a_log_with_a_bug_withholds_no_safe_reply() -> None:
+    class Broken:
+        async def put(self, record: Record, *, expect: int | None = None) -> Record:
+            raise TypeError("a bug")
+
+    done = await run_agent(
+        "3 help", schema=Companion, stages=[look_for_danger, answer], crisis_log_backend=Broken()
+    )
+
+    assert (done.text, done.termination) == (SAFE, "error")
+
+
 async def test_a_turn_of_a_model_that_is_down_is_answered_safely(db: Database) -> None:
     async def word(state: Companion, ctx: hf.Context) -> hf.Delta:
         reply = await ctx.turn.ask(ctx.llm_client, Request(messages=[]))

@@ -13,7 +13,7 @@ from holdfast.companion.pipeline import stages_with
 from holdfast.companion.state import Companion
 from holdfast.companion.values import AgentInput, AgentOutput
 from holdfast.core.errors import InvalidId
-from holdfast.runtime.context import EmbeddingProvider
+from holdfast.runtime.context import CrisisLog, EmbeddingProvider
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.events import Event
 from holdfast.runtime.memory import Finalizer
@@ -70,9 +70,13 @@ async def answer(
     response_model: Model | None = None,
     search: SearchProvider | None = None,
     skills: Mapping[str, str] | None = None,
+    crisis_log_backend: CrisisLog | None = None,
     told: Callable[[Event], None] = lambda event: None,
 ) -> Done[AgentOutput]:
     """One turn that keeps nothing, by the same stages. What came before comes with the input.
+
+    The rows of the crisis log go to ``crisis_log_backend``, such as ``db.records``; without one they are gone
+    with the turn.
 
     Raises:
         InvalidId: There is neither a session id nor a user id.
@@ -94,6 +98,7 @@ async def answer(
         output=AgentOutput,
         history=history,
         state={"session_progress": {"turn_count": turns}},
+        crisis_log_backend=crisis_log_backend,
         told=told,
     )
 

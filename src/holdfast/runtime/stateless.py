@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import StoreFailed
 from holdfast.core.values import HISTORY, LogSize
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.context import CrisisLog, MemoryMode, MemoryStore
@@ -20,7 +19,7 @@ from holdfast.runtime.models import Model
 from holdfast.runtime.outputs import Done, Output, done
 from holdfast.runtime.pipeline import worked
 from holdfast.runtime.runs import Run
-from holdfast.runtime.safety import answered
+from holdfast.runtime.safety import answered, said_of
 from holdfast.runtime.schema import Conversation, State
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.steps import Prices
@@ -81,15 +80,16 @@ async def run_agent(
     return done(turn, version=0, kind=output, termination=ending.termination, waiting=waiting)
 
 
-async def _logged(settings: Settings, journal: Nowhere) -> StoreFailed | None:
-    """Write the rows of the crisis log; what kept them from being written."""
+async def _logged(settings: Settings, journal: Nowhere) -> Exception | None:
+    """Write the rows of the crisis log; what kept one of them from being written."""
+    problem: Exception | None = None
     for row in journal.logged:
         try:
             await settings.crisis_log_backend.put(row, expect=0)
-        except StoreFailed as failure:
-            log.warning("A row of the crisis log is lost: %s, %s. %s", row.id, row.tags[0], failure)
-            return failure
-    return None
+        except Exception as failure:  # noqa: BLE001  # a log is not ours: its bug must not withhold a reply
+            log.warning("A row of the crisis log is lost: %s, %s. %s", row.id, row.tags[0], said_of(failure))
+            problem = failure
+    return problem
 
 
 def _turn(
