@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,7 @@ from holdfast.client import (
     operator_calls,
     workbench_calls,
 )
+from holdfast.client.clients import trusted
 from holdfast.client.events import Reader
 from holdfast.client.operators import AsyncOperator, Operator
 from holdfast.client.requests import Call
@@ -192,3 +194,30 @@ def test_a_reader_takes_signs_of_life_for_what_they_are() -> None:
 
     assert [event.type for event in events] == ["message"]
     assert reader.ended
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_client_loads_the_roots_of_trust_only_where_it_speaks_tls(
+    kind: type[Client] | type[AsyncClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[object] = []
+    usual = ssl.create_default_context
+
+    def load(*given: Any, **named: Any) -> ssl.SSLContext:
+        loaded.append(named)
+        return usual(*given, **named)
+
+    monkeypatch.setattr(ssl, "create_default_context", load)
+    kind("http://127.0.0.1:8100")
+    without = len(loaded)
+    kind("https://agents.example")
+
+    assert (without, len(loaded)) == (0, 1)
+
+
+def test_a_client_that_speaks_no_tls_trusts_nobody_who_does() -> None:
+    context = trusted("HTTP://127.0.0.1")
+
+    assert isinstance(context, ssl.SSLContext)
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert context.get_ca_certs() == []
