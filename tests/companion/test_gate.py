@@ -155,6 +155,12 @@ async def test_what_is_unclear_gets_a_question(db: Database) -> None:
     assert done.output.response_style == "safety_check"
 
 
+async def test_the_same_question_is_not_asked_twice_running_in_the_same_words(db: Database) -> None:
+    asked = [done.response_text for done in await walked(db, UNCLEAR, UNCLEAR)]
+
+    assert asked == [reply("level_1", "en"), reply("level_1_again", "en")]
+
+
 async def test_an_ordinary_message_goes_on(db: Database) -> None:
     done = await said(db, CALM)
 
@@ -525,7 +531,7 @@ def test_a_piece_that_has_small_signs_gives_them_to_the_whole(monkeypatch: pytes
 
 
 @pytest.mark.promise("A-08")
-@pytest.mark.parametrize("asked", ["check", "level_1"])
+@pytest.mark.parametrize("asked", ["check", "level_1", "level_1_again"])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -631,7 +637,9 @@ def test_where_somebody_is_comes_from_their_own_words(
 
 @pytest.mark.promise("A-09")
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("wording", ["level_1", "level_2", "level_3", "helper", "harm_to_others", "check"])
+@pytest.mark.parametrize(
+    "wording", ["level_1", "level_1_again", "level_2", "level_3", "helper", "harm_to_others", "check"]
+)
 def test_every_wording_is_whole(language: str, wording: str) -> None:
     text = reply(wording, language)
 
@@ -667,7 +675,7 @@ def test_the_wordings_fit_what_was_said_in_a_call_as_well_as_what_was_written(la
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("wording", ["level_1", "check"])
+@pytest.mark.parametrize("wording", ["level_1", "level_1_again", "check"])
 def test_a_yes_to_our_own_question_is_risk_in_every_language(language: str, wording: str) -> None:
     yes = {
         "en": "yes",

@@ -17,6 +17,8 @@ MOST = 5
 FOR_ALL = "crisis line"
 """The kind of a line that is there for everybody in crisis."""
 CHECK, HELPER, HARM, CLARIFY = "check", "helper", "harm_to_others", "level_1"
+AGAIN = "level_1_again"
+"""The question of the first level in other words, for who has just heard it."""
 
 
 def wording_for(level: int, *, about: str = "", kind: str = "") -> str:
