@@ -270,7 +270,7 @@ async def diff_thread(
 
 def _beyond(seen: Window, items: Window) -> list[Item]:
     """Those items that another window would hold if they were there, and does not."""
-    places = {entry.place for entry in (*seen.items, *seen.broken)}
+    places = {item.place for item in seen} | {broken.place for broken in seen.broken}
     first = min(places) if len(places) > DIFFERENT else 0  # who saw less has seen all
     return [item for item in items if item.place >= first and item.place not in places]
 
