@@ -67,6 +67,8 @@ Go to samaritans.org for more.
 Write to jo@samaritans.org.
 fakehelp dot org can help.
 Message @crisishelp on Telegram.
+See t.me/help or samaritans (dot) org.
+Dial triple zero.
 Text HOME to 741741.
 **988** is there for you, 24/7.
 Call 1-800-273-TALK.
@@ -117,6 +119,8 @@ Conta fino a 10.
 Policz do 10.
 Conte até 10.
 10'a kadar say.
+At this point in time, what helps?
+Desde tu punto de vista, y de ton point de vue.
 Well...it is hard.""".splitlines()
 
 

@@ -11,16 +11,16 @@ from itertools import pairwise
 
 _ENDINGS = (
     "org|com|net|info|help|chat|online|app|gov|edu|int|eu|uk|us|au|ca|nz|ie|in|za|de|at|ch|es|mx|ar|br|fr|"
-    "be|it|nl|"
-    "pl|pt|tr"
+    "be|it|nl|pl|pt|tr"
 )
 ADDRESS = re.compile(
     rf"(?i:https?\s*:|\bwww\b)|\S@[\w-]+\s?\.|(?<!\w)@\w{{3,}}|"
-    rf"\b[\w-]*\w\w\.(?:[\w-]+\.)*(?:{_ENDINGS})\b(?!-)"
-    rf"|(?i:\s(?:dot|punkt|punto|point|punt|kropka|ponto|nokta)\s(?:{_ENDINGS})\b)"
+    rf"\b[\w-]{{0,62}}\w\w\.(?:[\w-]{{1,63}}\.){{0,4}}(?:{_ENDINGS})\b(?!-)"
+    rf"|(?i:\s\(?(?:dot|punkt|punto|point|punt|kropka|ponto|nokta)\)?\s(?:org|com|net|info|gov|eu|uk)\b)"
+    r"|\b(?i:punkt)\s(?:de|at|ch)\b|\w\.[a-z]{2,}/\w"
 )
 _CALLING = (
-    r"call|dial|text|ring|phone|sms|whatsapp|reach|contact"
+    r"call|dial|tel|text|ring|phone|sms|whatsapp|reach|contact"
     r"|ruf|rufe|rufen|wähl|wähle|wählen|anrufen|erreich\w*"
     r"|llam\w*|marca|marcar|marque|telefon\w*|appel\w*|compos\w*|joign\w*|joindre|contact\w*|téléphon\w*"
     r"|chiam\w*|compon\w*|digita\w*|bel|bellen|belt|zadzwo\w*|dzwo\w*|wybierz|zatelefon\w*|wykręć"
@@ -95,7 +95,8 @@ DIGITS = {word: str(value) for value, words in enumerate(_COUNTED.split()) for w
 _DIGIT = "|".join(sorted(DIGITS, key=len, reverse=True))
 SPELLED = re.compile(rf"\b(?:{_DIGIT}|\d)(?:[\s,.–-]{{1,3}}(?:{_DIGIT}|\d)){{2,}}\b", re.IGNORECASE)
 WORDED = re.compile(
-    r"\b(?:one[ -]twelve|(?:ein)?hundert(?:und)?zwölf|ciento doce|cent douze|centododici|honderdtwaalf|"
+    r"\b(?:triple[ -](?:zero|nine|o|oh)|"
+    r"one[ -]twelve|(?:ein)?hundert(?:und)?zwölf|ciento doce|cent douze|centododici|honderdtwaalf|"
     r"sto dwanaście|cento e doze|yüz on iki|nine[ -]eleven|one[ -]sixteen|trente[ -]et[ -]un[ -]quatorze)\b",
     re.IGNORECASE,
 )
@@ -140,7 +141,7 @@ def _plain(text: str) -> str:
     """A text without marks and forms that only change how it looks."""
     normal = unicodedata.normalize("NFKC", text)
     shown = "".join(mark for mark in normal if unicodedata.category(mark) not in ("Cf", "Me", "Mn"))
-    return re.sub("[‐‑‒–—]", "-", re.sub(r"[*_`]", "", shown))
+    return re.sub("[‐‑‒–—]", "-", re.sub(r"[*`]", "", shown).replace("_", " "))
 
 
 def _in_digits(found: re.Match[str]) -> str:
@@ -151,7 +152,7 @@ def _is_to_call(group: str, *, calling: bool) -> bool:
     digits, parts = _digits(group), re.findall(r"\d+", group)
     if _counts(parts):
         return False
-    if digits in KNOWN or group.startswith("+"):
+    if digits in KNOWN or (group.startswith("+") and len(digits) >= LONG):
         return True
     if len(parts) >= SHORT and len(set(parts)) == 1:
         return False  # in for four, hold for four
