@@ -63,6 +63,17 @@ async def test_a_row_is_of_whoever_spoke_and_of_nobody_else(users: Users, alice:
     assert await logged(users, "bob") == []
 
 
+@pytest.mark.promise("R-22")
+async def test_a_client_that_asks_again_is_told_the_same(alice: AsyncClient) -> None:
+    await alice.hear("call", NewUtterance(id="u1", said=DANGER))
+    await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="Please call."), key="u1")
+    calm = NewUtterance(id="u2", said="I baked a cake for my sister")
+    first, again = [await alice.hear("call", calm) for _ in range(2)]
+
+    assert not first.release
+    assert again == first
+
+
 async def test_an_incognito_call_stays_incognito_when_it_is_judged_and_recorded(
     users: Users, alice: AsyncClient, db: hf.Database
 ) -> None:
