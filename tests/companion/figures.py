@@ -39,6 +39,7 @@ class Pair(msgspec.Struct, frozen=True):
     floor: int
     both: int
     language: str = "en"
+    file: str = ""
 
 
 @functools.cache
@@ -51,9 +52,13 @@ async def _judged(part: str) -> list[Pair]:
     chance = random.Random(SEED)
     given = messages(part)
     found = _cross_validated()["messages"] if part == DEVELOPMENT else [None] * len(given)
-    return [
-        await _pair(one.text, as_messages(one.before), one.level, chance, by, one.language)
+    pairs = [
+        await _pair(one.text, as_messages(one.before), one.level, chance, by)
         for one, by in zip(given, found, strict=True)
+    ]
+    return [
+        msgspec.structs.replace(pair, language=one.language, file=one.file)
+        for pair, one in zip(pairs, given, strict=True)
     ]
 
 
@@ -69,12 +74,11 @@ async def _pair(
     level: int,
     chance: random.Random,
     by: Sequence[int] | None,
-    language: str = "en",
 ) -> Pair:
     found = floor(text, before) if by is None else Judged(level=by[0], leans=bool(by[1]))
     model = await _scripted(text, before, level, chance)
     settled = settle(found, model, failed=model is None)
-    return Pair(level, int(found.level), int(settled.level), language)
+    return Pair(level, int(found.level), int(settled.level))
 
 
 async def _scripted(
@@ -184,6 +188,24 @@ def _missed(pairs: Sequence[Pair]) -> list[str]:
         f"Level 2 or more, floor alone: sensitivity {sensitivity(english, 2):.3f} and specificity "
         f"{specificity(english, 2):.3f} in English, {sensitivity(other, 2):.3f} and "
         f"{specificity(other, 2):.3f} in the other languages.",
+        *_ordinary(pairs),
+    ]
+
+
+def ordinary(pairs: Sequence[Pair]) -> list[Pair]:
+    """What people say to a companion all day."""
+    return [pair for pair in pairs if pair.file.startswith("ordinary")]
+
+
+def _ordinary(pairs: Sequence[Pair]) -> list[str]:
+    some = ordinary(pairs)
+    if not some:
+        return []
+    grave = [pair for pair in some if pair.given == 3]
+    return [
+        f"Of what is said on ordinary days ({len(some)} messages): sensitivity {sensitivity(some, 2):.3f}, "
+        f"specificity {specificity(some, 2):.3f}, and {sum(pair.floor < 2 for pair in grave)} of "
+        f"{len(grave)} of level 3 below 2.",
     ]
 
 

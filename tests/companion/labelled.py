@@ -20,13 +20,14 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Labelled(msgspec.Struct, frozen=True):
-    """A message and how serious it was labelled."""
+    """A message and how serious it was labelled. ``file`` is the name of the one that it stands in."""
 
     text: str
     level: int
     kind: str
     language: str
     before: tuple[Turn, ...] = ()
+    file: str = ""
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -41,7 +42,11 @@ class Conversation(msgspec.Struct, frozen=True):
 
 def messages(part: str) -> list[Labelled]:
     """The labelled messages of a part, file by file."""
-    return [msgspec.convert(line, Labelled) for file in _files(part, talks=False) for line in _lines(file)]
+    return [
+        msgspec.convert({**line, "file": file.stem}, Labelled)
+        for file in _files(part, talks=False)
+        for line in _lines(file)
+    ]
 
 
 def conversations(part: str) -> list[Conversation]:

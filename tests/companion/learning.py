@@ -9,14 +9,14 @@ from operator import mul
 
 from holdfast.companion.crisis.scoring import DAMPED, GROUPS, HEADS, Features, Weights
 
-EPOCHS, STRENGTH, SEED = 7, 3.0, 1
+EPOCHS, STRENGTH, SEED = 7, 0.5, 1
 GRAVE = 1.5
 """How much more a message of level 3 counts than another."""
 RARE = 3
 """A feature that fewer examples have teaches nothing that carries over."""
 SMALL = 0.001
 """A step, as a share of the largest, that is not worth taking."""
-LEAST = 50
+LEAST = 55
 """A weight for a level, in hundredths, below which a feature is left out."""
 
 

@@ -130,7 +130,7 @@ def test_the_path_says_whose_judgement_holds() -> None:
 
 
 def test_without_the_model_that_was_asked_small_signs_are_asked_about() -> None:
-    found = floor("I cleared out my room")
+    found = floor("I gave my cat to the neighbour")
     settled = settle(found, None, failed=True)
 
     assert (found.level, settled.level) == (Level.NONE, Level.UNCLEAR)
@@ -355,9 +355,9 @@ async def test_what_only_a_failing_model_left_unclear_is_asked_about_also_if_a_s
     async def breaks(state: Companion, ctx: hf.Context) -> hf.Delta:
         raise ValueError("zanzibar")
 
-    done = await said(db, "I cleared out my room", Odd(raising(ValueError())), then=breaks)
+    done = await said(db, "I gave my cat to the neighbour", Odd(raising(ValueError())), then=breaks)
 
-    assert (floor("I cleared out my room").level, done.text) == (Level.NONE, reply("level_1", "en"))
+    assert (floor("I gave my cat to the neighbour").level, done.text) == (Level.NONE, reply("level_1", "en"))
 
 
 @gate

@@ -23,7 +23,7 @@ from tests.companion.learning import Example, learn
 
 PART = "development"
 FOLDS = 5
-LEFT_ALONE = (0.89, 0.91, 0.967, 0.97, 0.97)
+LEFT_ALONE = (0.89, 0.92, 0.967, 0.97, 0.97)
 """The share of the rest that each score should leave alone: it decides where the score begins to count."""
 PACKAGE = Path(crisis.__file__).parent
 VALIDATED = HERE / PART / "cross_validated.json"

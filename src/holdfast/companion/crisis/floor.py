@@ -19,6 +19,7 @@ from holdfast.companion.crisis.words import words
 from holdfast.companion.values import Level
 from holdfast.runtime.messages import Message
 
+DEFAULT = "en"
 TURNS = 12
 """How many of the person's earlier messages are read."""
 SHORT = 8
@@ -120,8 +121,9 @@ def judge(
     """Judge a message with these weights; ``look_back`` may know already what an earlier one was."""
     known = lexicon()
     look_back = look_back or functools.partial(_earlier, known=known, by=by)
-    now = weigh(message, known, by)
-    answered = _answer(now, _asked(before, known))
+    question = _question(before, known)
+    now = weigh(message, known, by, question.language if question else DEFAULT)
+    answered = _answer(now, question.answers & ASKS if question else frozenset())
     if answered == Level.NONE and now.level == Level.NONE:
         return Judged(says_safe=True, confidence=0.9)
     earlier = [look_back(turn.text) for turn in [one for one in before if one.role == "user"][-TURNS:]]
@@ -132,17 +134,17 @@ def judge(
     return _judged(now, level, tuple(sorted(set(names))))
 
 
-def weigh(message: str, known: Lexicon, by: Weights) -> Weighed:
-    """Read a message, score it, and find what it states."""
-    reading = read(message, known)
+def weigh(message: str, known: Lexicon, by: Weights, default: str = DEFAULT) -> Weighed:
+    """Read a message, in ``default`` if its words leave that open; score it, and find what it states."""
+    reading = read(message, known, default)
     return Weighed(reading, scores(features(reading), by), stated(reading))
 
 
-def _asked(before: Sequence[Message], known: Lexicon) -> frozenset[str]:
-    """What the last reply asked."""
+def _question(before: Sequence[Message], known: Lexicon) -> Reading | None:
+    """The last reply, if it asked something."""
     if not before or before[-1].role != "assistant" or "?" not in before[-1].text:
-        return frozenset()
-    return read(before[-1].text, known).answers & ASKS
+        return None
+    return read(before[-1].text, known)
 
 
 def _answer(now: Weighed, asked: frozenset[str]) -> int | None:
@@ -256,7 +258,7 @@ def _kind(now: Weighed, about: str, *, displaced: bool) -> str:
     return "passive" if told.has("wish", "burden", "-livingness", "-here") else "veiled"
 
 
-def language_of(message: str, before: Sequence[Message] = (), default: str = "en") -> str:
+def language_of(message: str, before: Sequence[Message] = (), default: str = DEFAULT) -> str:
     """The language that somebody writes in, by its words and its letters."""
     known = lexicon()
     recent = [turn.text for turn in before if turn.role == "user"][-3:]

@@ -83,7 +83,7 @@ def read(message: str, known: Lexicon, default: str = "en") -> Reading:
 
 
 def _is_answer(hit: Found, said: Sequence[str], language: Language) -> bool:
-    """Whether a yes or a no is one: "no, I am fine" and "I am." are, not so "no one" and "I am just tired"."""
+    """Whether a yes or a no is one: "no, I am fine" and "I am." are; "no one", "I am just tired" are not."""
     if hit.end >= len(said) or said[hit.end] in MARKS:
         return True
     if hit.concept == NO:

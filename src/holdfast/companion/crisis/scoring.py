@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.companion.crisis.lexicon import lexicon
 from holdfast.companion.crisis.reading import OTHERS, Reading
+from holdfast.companion.crisis.words import MARKS
 
 READ = 400
 """Words that are scored: the beginning and the end of a long message."""
@@ -23,14 +24,16 @@ SIZES = (3, 6, 10, 16, 25, 45, 80)
 """Where a message of few words ends and a longer one begins: the same words weigh otherwise in each."""
 SIZED = 4
 """From this size on, concepts count alike; the same holds for sentences, one later."""
-Features = tuple[set[str], set[str], set[str]]
-"""What is said as concepts, as words, and as letters."""
+APART = 7
+"""How far apart two words may be that are looked at together."""
+Features = tuple[set[str], set[str], set[str], set[str]]
+"""What is said as concepts, as words, as letters, and as words that stand near each other."""
 
 
 def features(now: Reading) -> Features:
     """What a reading is scored by."""
     said = now.said if len(now.said) <= READ else [*now.said[: READ // 2], *now.said[-READ // 2 :]]
-    return _concepts(now), _phrases(said), _letters(said)
+    return _concepts(now), _phrases(said), _letters(said), _pairs(said)
 
 
 def _concepts(now: Reading) -> set[str]:
@@ -93,10 +96,19 @@ def _letters(said: Iterable[str]) -> set[str]:
     return found
 
 
+def _pairs(said: Iterable[str]) -> set[str]:
+    """Words with others between them: what a phrase says, however it is put."""
+    plain = [word for word in said if word not in MARKS]
+    found: set[str] = set()
+    for at, one in enumerate(plain):
+        found.update([f"{one}~{other}" for other in plain[at + 2 : at + APART + 1]])
+    return found
+
+
 HEADS = ("level 1", "level 2", "level 3", "another", "harm")
 """What is scored: the three levels, whether it is about another person, whether another is in danger."""
-GROUPS = ("concepts", "words", "letters")
-DAMPED = (10, 15, 40)
+GROUPS = ("concepts", "words", "letters", "pairs")
+DAMPED = (10, 15, 40, 30)
 """So many features more are thought of in each group: a message of two words proves little."""
 
 

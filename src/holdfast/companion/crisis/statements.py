@@ -48,7 +48,7 @@ def _statement(one: Mapping[str, Any], read: Mapping[str, Any]) -> Statement:
         level=one["level"],
         all=frozenset(one.get("all", ())),
         some=tuple(frozenset(names) for names in one.get("some", ())),
-        never=frozenset([*read["never"], *without]),
+        never=frozenset([*read["never"], *without]) - frozenset(one.get("despite", ())),
     )
 
 

@@ -40,7 +40,7 @@ class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     """What words are written as, and which words typing errors are looked for in.
 
     ``means`` gives the plain words for slang, shorthand and emoji; ``near`` the word that a misspelt one is
-    near to; ``known`` are words that are right as they are. No word that is corrected is ``longest`` or longer.
+    near to; ``known`` are words that are right as they are; no word of ``longest`` letters is corrected.
     """
 
     means: Mapping[str, str]
@@ -68,9 +68,7 @@ def simple(text: str) -> str:
     """Small letters, no accents, no apostrophes; ``l'eau`` is two words, ``don't`` is one."""
     low = text.lower().replace("i̇", "i").translate(_UNLIKE)
     if not low.isascii():
-        low = "".join(
-            _SPELT.get(sign, sign) for sign in unicodedata.normalize("NFKD", low)
-        )
+        low = "".join(_SPELT.get(sign, sign) for sign in unicodedata.normalize("NFKD", low))
         low = "".join(sign for sign in low if not unicodedata.combining(sign))
     if "'" in low or "’" in low or "`" in low:
         low = _APOSTROPHES.sub("", _ELIDED.sub(r"\1 ", low))
