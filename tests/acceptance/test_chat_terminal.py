@@ -114,13 +114,11 @@ def test_ctrl_c_throws_a_line_away_and_leaves_if_there_is_none(open_chat: Open) 
     chat = open_chat("--thread-id", "t1")
     chat.keys("half a line")
     chat.wait_for("half a line")
-    chat.press("C-c")
+    chat.press("C-c")  # readline waits: what was typed shows
     chat.wait_for("\n›", after="half a line")
-    chat.press("C-c")
-    chat.wait_for("Ctrl-C again, Ctrl-D or /exit leaves.\n›")
-    chat.press("C-c")
+    chat.interrupt("Ctrl-C again, Ctrl-D or /exit leaves.\n›")
 
-    assert "Goodbye." in chat.wait_for("[ended with 0]")
+    assert "Goodbye." in chat.interrupt("[ended with 0]")
 
 
 @pytest.mark.promise("R-20", "R-24")

@@ -12,9 +12,11 @@ import random
 import shutil
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import apsw
@@ -540,3 +542,32 @@ class TestSharing:
         assert left > 0
         assert report.healthy
         assert (verdict.ok, verdict.version) == (True, 20)
+
+
+@pytest.mark.promise("S-04")
+def test_a_file_that_somebody_makes_just_now_is_no_file_of_another_program(tmp_path: Path) -> None:
+    path = str(tmp_path / "new.db")
+
+    def made() -> None:
+        connection = opening.connect(path)
+        opening.prepare_file(connection, path)
+        connection.close()
+
+    class Overtaken(apsw.Connection):
+        """Somebody else makes the file while this one looks at it."""
+
+        maker = threading.Thread(target=made)
+
+        def pragma(self, name: str, *values: Any, **rest: Any) -> Any:
+            found = super().pragma(name, *values, **rest)
+            if name == "application_id":
+                self.maker.start()
+                self.maker.join(0.3)
+            return found
+
+    looking = Overtaken(path)
+    found = opening.check_file(looking, path)
+    looking.close()
+    looking.maker.join()
+
+    assert (found, opening.schema_of_file(path)) == (0, opening.FORMAT)

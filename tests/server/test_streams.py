@@ -106,7 +106,7 @@ async def test_a_listener_that_leaves_does_not_end_the_turn() -> None:
     assert rest[0].data["message"]["content"] == "Hello"
 
 
-async def test_an_error_that_nobody_foresaw_ends_the_stream_with_a_problem_and_is_logged_once(
+async def test_an_error_that_nobody_foresaw_is_told_with_the_end_of_its_run_and_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def failing(request: Request) -> str:
@@ -118,8 +118,8 @@ async def test_an_error_that_nobody_foresaw_ends_the_stream_with_a_problem_and_i
 
     told = got.text.strip().split("\n\n")
     assert told[0].startswith("id: 1.0\nevent: run_started\n")
-    assert told[-1].startswith("event: problem\n")
-    assert json.loads(told[-1].partition("data: ")[2])["code"] == "error"
+    assert json.loads(told[-2].partition("data: ")[2])["termination"] == "error"
+    assert told[-1] == "event: end\ndata: {}"
     assert [record.name for record in caplog.records if record.exc_info] == ["holdfast.server"]
 
 

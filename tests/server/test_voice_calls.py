@@ -134,7 +134,7 @@ async def test_a_model_raises_what_the_rules_did_not_see(db: hf.Database) -> Non
     model = ScriptedModel(lambda request: Judgement(level=2, confidence=0.9))
     app = create_app(db=db, model=model)
     async with over_http(app, db) as users:
-        found = await users("alice").hear("call", NewUtterance(id="u1", said="The river looks calm tonight"))
+        found = await users("alice").hear("call", NewUtterance(id="u1", said="I saw the boats come in today"))
 
     assert (found.level, found.release) == (2, False)
 

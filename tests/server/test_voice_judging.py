@@ -109,7 +109,7 @@ async def test_what_a_client_says_of_a_turn_counts_if_it_is_more(users: Users, a
 async def test_a_turn_that_is_said_to_be_heard_asks_no_model_again(db: hf.Database) -> None:
     model = ScriptedModel(*[lambda request: Judgement(level=0, confidence=0.9)] * 4)
     async with over_http(create_app(db=db, model=model), db) as users:
-        words = "The river looks calm tonight"
+        words = "I saw the boats come in today"
         await users("alice").record_voice_turn("a", NewVoiceTurn(said=words, heard=True), key="u1")
         heard = len(model.requests)
         await users("alice").record_voice_turn("b", NewVoiceTurn(said=words, heard=False), key="u1")

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40.0
+UNNOTICED = 5.0
 LOOK = 0.05
 
 
@@ -59,9 +60,22 @@ class Terminal:
         shown = self._tmux("capture-pane", "-t", "t", "-p", "-S", "-2000", *extra)
         return "\n".join(line.rstrip() for line in shown.splitlines()).rstrip()
 
-    def wait_for(self, *texts: str, after: str = "") -> str:
+    def interrupt(self, *texts: str) -> str:
+        """Press Ctrl-C at a prompt and wait until something shows.
+
+        One that comes after readline has shown the prompt and before it waits for keys is noticed by Python
+        only with the next.
+        """
+        self.press("C-c")
+        try:
+            return self.wait_for(*texts, patience=UNNOTICED)
+        except AssertionError:
+            self.press("C-c")
+            return self.wait_for(*texts)
+
+    def wait_for(self, *texts: str, after: str = "", patience: float = PATIENCE) -> str:
         """What stands on the screen once it holds all of these, behind the last of something."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + patience
         while time.monotonic() < until:
             shown = self.screen()
             _, found, part = shown.rpartition(after) if after else ("", "all", shown)

@@ -57,14 +57,11 @@ async def serve(
     from holdfast.server import serving
 
     url = call.url if names_database(context, os.environ) else None
-    sites = tuple(cors) if cors else None
-    told = settings(
-        url=url, host=host, port=port, workers=workers, model=model, cors=sites, json_logs=json_logs
-    )
+    listening = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
+    told = settings(model=model, cors=tuple(cors) if cors else None, **listening)
     dangers = await serving.check(told, os.environ)
     if check:
-        shown = Text("\n".join(said(dangers)) or "Nothing stands against it.")
-        return Answer(value={"dangers": dangers}, shown=shown, ok=not dangers)
+        return checked(dangers)
     if dangers:
         raise UnsafeSettings(problems=said(dangers))
     await serving.try_out(told)
@@ -72,6 +69,12 @@ async def serve(
         call.err.print(Text(banner(told, os.environ.get("AUTH_MODE", "dev"))))
         await serving.serve(told, listener)
     return Answer(value={"stopped": True}, shown=Text("Stopped."), aside=True)
+
+
+def checked(dangers: "Sequence[Danger]") -> Answer:
+    """What stands against a start, if anything does."""
+    shown = Text("\n".join(said(dangers)) or "Nothing stands against it.")
+    return Answer(value={"dangers": dangers}, shown=shown, ok=not dangers)
 
 
 def names_database(context: typer.Context, environment: Mapping[str, str]) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core import making
 from holdfast.core.encoding import JSON, plain
-from holdfast.core.errors import NotThere, RecordNotFound, StoreFailed
+from holdfast.core.errors import InvalidArgument, NotThere, RecordNotFound, StoreFailed, ThreadNotFound
 from holdfast.core.values import HISTORY, Head, Item, LogSize, Put, Record
 from holdfast.runtime.crises import CRISIS, Assessment, Crisis, crisis_of, row_of
 from holdfast.runtime.draft import Draft
@@ -82,6 +82,7 @@ async def hear(db: Database, given: Utterance, settings: Settings, hearing: Hear
 
     Raises:
         InvalidId: There is no thread id, or no conversation can have it.
+        ThreadNotFound: What was heard under this id is somebody else's.
     """
     how = hearing or Hearing()
     if given.quick:
@@ -105,7 +106,7 @@ async def hear(db: Database, given: Utterance, settings: Settings, hearing: Hear
     values = turn.draft.values()
     said = next((values[name] for name in REPLIES if values.get(name)), "")
     say = turn.safe or said
-    await _kept(db, rows, _row(given, say, settings.clock()), settings)
+    await _kept(db, thread, rows, _row(given, say, settings.clock()), settings)
     await _noted(db, thread, turn.draft.state, head, how.keeps)
     return Heard(level=max([crisis_of(row).level for row in rows], default=0), say=say)
 
@@ -130,7 +131,7 @@ async def _told(db: Database, given: Utterance) -> Heard | None:
     """What was said to the same words under the same id, if it can be read."""
     id = key_id(given.thread, given.id)
     try:
-        told = msgspec.convert((await db.records.get(HEARD, id)).body, Told)
+        told = msgspec.convert((await db.records.get(HEARD, _name(given))).body, Told)
     except (RecordNotFound, StoreFailed, msgspec.ValidationError):
         return None
     if told.of != _mark(given):
@@ -144,12 +145,17 @@ async def _told(db: Database, given: Utterance) -> Heard | None:
 def _row(given: Utterance, say: str, now: int) -> Record:
     return Record(
         kind=HEARD,
-        id=key_id(given.thread, given.id),
+        id=_name(given),
         owner=given.user,
         tags=(f"thread:{given.thread}",),
         sort=now,
         body=plain(Told(say=say, of=_mark(given))),
     )
+
+
+def _name(given: Utterance) -> str:
+    """The id of what was said to an utterance: each user's own, so that nobody learns of another's."""
+    return key_id(given.thread, given.id if given.user is None else f"{given.user}\0{given.id}")
 
 
 def _mark(given: Utterance) -> str:
@@ -196,12 +202,14 @@ def _rows(found: Sequence[Record], given: Utterance, episode: Episode | None) ->
     return [row_of(msgspec.structs.replace(each, late=given.late, episode=of), given.user) for each in crises]
 
 
-async def _kept(db: Database, rows: Sequence[Record], told: Record, settings: Settings) -> None:
+async def _kept(db: Database, thread: str, rows: Sequence[Record], told: Record, settings: Settings) -> None:
     """Write the rows of the log and what is said; the rows that the store does not take are held for it."""
     try:
         await db.commit([Put(record=row) for row in (*rows, told)])
     except StoreFailed:
         settings.held_crises.hold(db, rows)
+    except InvalidArgument as error:  # somebody else has a row of this id, and so the thread
+        raise ThreadNotFound(thread=thread) from error
 
 
 async def _noted(

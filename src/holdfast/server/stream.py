@@ -26,6 +26,7 @@ log = logging.getLogger("holdfast.server")
 PAGE = 256
 CLOCKS_APART = 60_000
 END = "end"
+FINISHED = "run_finished"
 ERROR = "problem"
 PING = b": still here\n\n"
 
@@ -241,7 +242,7 @@ class Opened:
 
         Once the server is closing it stops without an end, so that a client goes on elsewhere.
         """
-        stop = asyncio.create_task(closing.wait())
+        stop, last = asyncio.create_task(closing.wait()), ""
         try:
             while True:
                 self._next = self._next or asyncio.create_task(self._one())
@@ -256,14 +257,15 @@ class Opened:
                 event = self._next.result()
                 if event is None:
                     break
-                self._next = None
+                self._next, last = None, event.type
                 yield as_bytes(event)
             yield as_bytes(Told(type=END, data={}))
         except HoldfastError as error:
             yield as_bytes(problem_event(error))
         except Exception:  # who is cut off takes it for a lost connection, and asks again and again
             log.exception("A stream failed")
-            yield as_bytes(Told(type=ERROR, data=plain(failure())))
+            said = last == FINISHED  # the end of the run has told what went wrong
+            yield as_bytes(Told(type=END, data={}) if said else Told(type=ERROR, data=plain(failure())))
         finally:
             stop.cancel()
             await self.close()

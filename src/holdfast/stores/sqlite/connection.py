@@ -91,9 +91,11 @@ def check_file(connection: apsw.Connection, path: str) -> int:
         StoreDamaged: The file is something else, or cut short.
         NewerFormat: A newer release wrote it.
     """
-    name, found = connection.pragma("application_id"), connection.pragma("user_version")
+    with connection:  # one moment: somebody else may be making the file just now
+        tables = next(iter(connection.execute("SELECT count(*) FROM sqlite_schema")))[0]
+        name, found = connection.pragma("application_id"), connection.pragma("user_version")
     if name != APPLICATION_ID:
-        if name or next(iter(connection.execute("SELECT count(*) FROM sqlite_schema")))[0]:
+        if name or tables:
             raise StoreDamaged(store=path, problem="it is a database of another program")
         return 0
     pending(found, MIGRATIONS, path)
