@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 import holdfast as hf
 from holdfast.client import AsyncClient
-from holdfast.core.errors import KeyReused, RequestPending, ThreadExists
+from holdfast.core.errors import KeyReused, OutcomeUnknown, RequestPending, StoreUnavailable, ThreadExists
 from holdfast.core.values import RecordQuery
 from holdfast.runtime.ending import FEEDBACK
 from holdfast.server import repeating
@@ -29,6 +31,75 @@ async def test_the_first_answer_comes_again(users: Users) -> None:
     assert (again.content, again.headers["etag"]) == (first.content, first.headers["etag"])
     assert again.headers["idempotent-replayed"] == "true"
     assert again.headers["content-type"] == first.headers["content-type"]
+
+
+@pytest.mark.promise("B-02")
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/threads", {"id": "new"}),
+        ("/threads", {"id": "new", "title": "My plans", "labels": ["work"]}),
+        ("/threads/t/fork", {"id": "new"}),
+        ("/threads/t/fork", {"id": "new", "at": 1}),
+    ],
+    ids=["a thread", "a thread with a title", "a fork", "a fork of an earlier version"],
+)
+async def test_what_was_made_by_a_request_that_died_is_told_to_who_repeats_it(
+    users: Users, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, object]
+) -> None:
+    async def died(kept: Kept, status: int, headers: object, body: bytes) -> None: ...
+
+    headers = {**users.headers(), "Idempotency-Key": "k"}
+    await users().create_thread("t", title="Before", labels=["old"])
+    await users().append("t", patches=[["set", ["n"], 1]])
+    with monkeypatch.context() as dying:
+        dying.setattr(Kept, "end", died)
+        first = await users.http.post(f"/api/v1{path}", json=body, headers=headers)
+    await users().append("new", patches=[["set", ["n"], 2]])
+    again = await users.http.post(f"/api/v1{path}", json=body, headers=headers)
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.content == first.content
+    assert [again.headers[name] for name in ("etag", "content-type")] == [
+        first.headers[name] for name in ("etag", "content-type")
+    ]
+
+
+async def test_what_was_made_though_the_connection_broke_is_told_to_who_repeats_it(
+    users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def broken(kept: Kept) -> AsyncIterator[None]:
+        yield
+        raise OutcomeUnknown(problem="it broke")
+
+    with monkeypatch.context() as breaking:
+        breaking.setattr(Kept, "keeping", broken)
+        with pytest.raises(OutcomeUnknown):
+            await users().create_thread("t", key="k")
+
+    assert (await users().create_thread("t", key="k")).id == "t"
+
+
+async def test_what_another_request_made_is_not_told_to_who_repeats_one_that_died(
+    users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(kept: Kept) -> None:
+        raise StoreUnavailable(problem="it is away")
+
+    async def died(kept: Kept, status: int, headers: object, body: bytes) -> None: ...
+
+    with monkeypatch.context() as dying:
+        dying.setattr(repeating, "PENDING_MS", 0)
+        dying.setattr(Kept, "keeping", dies)
+        dying.setattr(Kept, "end", died)
+        with pytest.raises(StoreUnavailable):
+            await users().create_thread("t", key="k")
+    await users().create_thread("t")
+
+    with pytest.raises(ThreadExists):
+        await users().create_thread("t", key="k")
 
 
 @pytest.mark.parametrize("thread", ["%0c", "x" * 600])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 import holdfast as hf
@@ -12,12 +14,15 @@ from holdfast.core.errors import (
     InvalidId,
     InvalidInput,
     OpFailed,
-    StoreUnavailable,
     ThreadExists,
     ThreadNotFound,
     VersionConflict,
     VersionNotFound,
 )
+from holdfast.core.planning import Plan, Setting
+from holdfast.core.ports import Store
+from holdfast.core.rows import Asking
+from holdfast.core.values import Scope
 from holdfast.server.routes.threads import DIFFERENT
 from tests.server.conftest import Users, in_memory
 
@@ -29,19 +34,22 @@ async def test_a_thread_is_made_and_read(alice: AsyncClient) -> None:
     assert await alice.thread("t") == made
 
 
-async def test_a_thread_is_made_with_its_title_or_not_at_all(
-    alice: AsyncClient, monkeypatch: pytest.MonkeyPatch
+async def test_a_thread_and_its_title_are_made_in_one_commit(
+    db: hf.Database, alice: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(*given: object, **named: object) -> None:
-        raise StoreUnavailable(problem="the power is gone")
+    change, plans = type(db.store).change, []
 
-    with monkeypatch.context() as patched:
-        patched.setattr(hf.Thread, "append", fail)
-        with pytest.raises(StoreUnavailable):
-            await alice.create_thread("t", title="A talk")
+    async def noted(store: Store, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+        plan = await change(store, scope, planning)
+        if scope.user == "alice":
+            plans.append(plan)
+        return plan
 
-    with pytest.raises(ThreadNotFound):
-        await alice.thread("t")
+    monkeypatch.setattr(type(db.store), "change", noted)
+    made = await alice.create_thread("t", title="A talk")
+
+    assert made.title == "A talk"
+    assert len(plans) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Repeating a POST safely: the first answer is kept under its key, and given again to whoever repeats it.
 
-Turns and appends need none of this: there the key commits with the change itself.
+Turns and appends need none of this: there the key commits with the change itself. So does the answer of what
+makes a thread; any other request that dies before its answer is kept is done again by whoever repeats it.
 """
 
 import asyncio
@@ -26,7 +27,8 @@ from holdfast.core.errors import (
     RequestPending,
     RevisionConflict,
 )
-from holdfast.core.values import Record, RecordQuery
+from holdfast.core.ports import Store
+from holdfast.core.values import Put, Record, RecordQuery
 from holdfast.server.callers import Serving, named
 from holdfast.server.identity.values import Identity
 from holdfast.threads.database import Database
@@ -35,6 +37,8 @@ KIND = "http request"
 KEY = "idempotency-key"
 OWN = "keeps its own key"
 """The mark of a route whose key commits with what it does."""
+KEPT = "holdfast.kept"
+"""Where a request carries the record of its key, if it has one."""
 PENDING_MS = 60_000
 """How long nothing may be heard of the first request before a repetition takes its place."""
 RENEWALS = 3
@@ -84,6 +88,7 @@ class Repeating(ASGIMiddleware):
         if before is not None:
             await _replay(before, send)
             return
+        scope["state"][KEPT] = kept
         await _kept(kept, scope, receive, send, next_app)
 
 
@@ -117,6 +122,7 @@ class Kept:
         self._asked = asked
         self._revision = 0
         self._over = asyncio.Event()
+        self._is_kept = False
         self._renewing: asyncio.Task[None] | None = None
 
     async def begin(self) -> Answered | None:
@@ -150,7 +156,8 @@ class Kept:
             RequestPending: Another one is, with the same key.
         """
         now = time.time_ns() // 1_000_000
-        await self._put(Answered(asked=self._asked, until=now + PENDING_MS))
+        at_work = Answered(asked=self._asked, until=now + PENDING_MS)
+        await self._write(Put(record=self._record(at_work), expect=self._revision))
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
@@ -174,18 +181,51 @@ class Kept:
         if self._renewing is not None:
             await self._renewing
 
+    def is_in(self, store: Store) -> bool:
+        """Whether it is kept in this store, and can commit with what is written there."""
+        return self._db.store is store
+
+    @asynccontextmanager
+    async def keeping(self) -> AsyncIterator[None]:
+        """Commit the answer inside, with what it is about; ``end`` then has nothing left to do.
+
+        Raises:
+            RequestPending: Another request with the same key is at work.
+        """
+        await self._rest()
+        try:
+            yield
+        except RevisionConflict as error:
+            if (error.kind, error.id) != (KIND, self._id):
+                raise
+            raise RequestPending(key=self._key, retry_after_ms=1_000) from None
+        self._is_kept = True
+
+    def answer(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> Put:
+        """The write that keeps an answer."""
+        told = base64.b64encode(body).decode()
+        answered = Answered(asked=self._asked, until=0, status=status, headers=list(headers), body=told)
+        return Put(record=self._record(answered, _tags(self._thread, body)), expect=self._revision)
+
     async def end(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
         """Keep the answer; one that says to try again, or that is too long to keep, frees the key."""
         await self._rest()
-        if status >= 500 or status in (401, 403, 409, 429) or len(body) > LARGEST:
-            await self._db.records.drop(KIND, self._id, expect=self._revision)
+        if self._is_kept:
             return
-        told = base64.b64encode(body).decode()
-        answered = Answered(asked=self._asked, until=0, status=status, headers=list(headers), body=told)
-        await self._put(answered, _tags(self._thread, body))
+        if status >= 500 or status in (401, 403, 409, 429) or len(body) > LARGEST:
+            with suppress(RevisionConflict):  # it was kept after all, or another has taken it up
+                await self._db.records.drop(KIND, self._id, expect=self._revision)
+            return
+        await self._write(self.answer(status, headers, body))
 
-    async def _put(self, answered: Answered, tags: Sequence[str] = ()) -> None:
-        record = Record(
+    async def _write(self, put: Put) -> None:
+        try:
+            self._revision = (await self._db.records.put(put.record, expect=put.expect)).revision
+        except RevisionConflict:
+            raise RequestPending(key=self._key, retry_after_ms=1_000) from None
+
+    def _record(self, answered: Answered, tags: Sequence[str] = ()) -> Record:
+        return Record(
             kind=KIND,
             id=self._id,
             owner=self._owner,
@@ -193,10 +233,6 @@ class Kept:
             body=plain(answered),
             sort=time.time_ns() // 1_000_000,
         )
-        try:
-            self._revision = (await self._db.records.put(record, expect=self._revision)).revision
-        except RevisionConflict:
-            raise RequestPending(key=self._key, retry_after_ms=1_000) from None
 
 
 def _tags(asked: str | None, body: bytes) -> list[str]:

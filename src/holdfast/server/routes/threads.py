@@ -26,14 +26,15 @@ from holdfast.client.values import (
     ThreadPage,
     VerdictView,
 )
-from holdfast.core import making
+from holdfast.core import making as ops
 from holdfast.core.encoding import plain
 from holdfast.core.errors import InvalidArgument
 from holdfast.core.ops import Op
-from holdfast.core.values import ABOUT, HISTORY, Absent, Anywhere, Exact, Expect, Item, Window
+from holdfast.core.values import ABOUT, HISTORY, Anywhere, Exact, Expect, Item, Window
 from holdfast.runtime.inputs import free_id
 from holdfast.server.callers import Calling, ThreadId
 from holdfast.server.describing import VERSIONED
+from holdfast.server.making import created, forked, make
 from holdfast.server.repeating import KEY, OWN
 from holdfast.server.routes import finding
 from holdfast.server.wire import (
@@ -83,16 +84,13 @@ def expected(if_match: str | None) -> Expect:
 
 
 @post("/threads", operation_id="create_thread", opt={VERSIONED: True})
-async def create_thread(data: JSONBody[NewThread], caller: Calling) -> Response[ThreadDetail]:
+async def create_thread(
+    data: JSONBody[NewThread], caller: Calling, request: Request[Any, Any, Any]
+) -> Response[ThreadDetail]:
     """A new thread. It belongs to the user whose credentials these are."""
     about = {name: value for name, value in (("title", data.title), ("labels", data.labels)) if value}
-    if about:
-        thread, new = caller.db.thread(free_id(data.id)), Absent(caller.identity.user)
-        await thread.append(patches=[making.set([ABOUT], about)], reason="Describe", expect=new)
-    else:
-        thread = await caller.db.create(free_id(data.id), owner=caller.identity.user)
-    head = await thread.head()
-    return Response(thread_detail(head), status_code=201, headers=etag(head.version))
+    patches = [ops.set([ABOUT], about)] if about else []
+    return await make(request, caller, created(caller, free_id(data.id), patches))
 
 
 @get("/threads", operation_id="list_threads")
@@ -293,11 +291,10 @@ async def verify_thread(thread_id: ThreadId, caller: Calling) -> VerdictView:
 
 @post("/threads/{id:str}/fork", operation_id="fork_thread", opt={VERSIONED: True})
 async def fork_thread(
-    thread_id: ThreadId, data: JSONBody[NewFork], caller: Calling
+    thread_id: ThreadId, data: JSONBody[NewFork], caller: Calling, request: Request[Any, Any, Any]
 ) -> Response[ThreadDetail]:
     """A new thread that goes its own way from a version of this one."""
-    head = await (await caller.db.thread(thread_id).fork(free_id(data.id), at=data.at)).head()
-    return Response(thread_detail(head), status_code=201, headers=etag(head.version))
+    return await make(request, caller, forked(thread_id, free_id(data.id), data.at))
 
 
 @post("/threads/{id:str}/rewind", operation_id="rewind_thread", status_code=200, opt={VERSIONED: True})
