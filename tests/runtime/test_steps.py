@@ -160,15 +160,15 @@ async def test_an_error_that_is_no_text_does_not_keep_the_run_from_ending(local:
     async def odd(state: Conversation, ctx: Context) -> Delta:
         try:
             with ctx.turn.step("retrieval", "index"):
-                raise ValueError("\ud800" + "x" * 10_000)
-        except ValueError:
+                raise InvalidArgument(problem="\ud800" + "x" * 10_000)
+        except InvalidArgument:
             return {"reply": "Never mind."}
 
     async with Runtime(local, stages=[odd]) as runtime:
         done = await runtime.run_turn("a", "Go")
     error = (await run_steps(local, "a", done.run))[0].error
 
-    assert error == "ValueError: ?" + "x" * (500 - len("ValueError: ?"))
+    assert error == "invalid_argument: ?" + "x" * (500 - len("invalid_argument: ?"))
 
 
 async def test_a_run_that_failed_has_the_steps_up_to_its_failure(local: Database) -> None:

@@ -12,7 +12,9 @@ from litestar import Litestar, get
 from holdfast.client.problems import error_from, error_of
 from holdfast.core import errors
 from holdfast.core.errors import HoldfastError, StorageError, StoreFailed, StoreUnavailable
+from holdfast.runtime.models import Request
 from holdfast.server.wire import GROUPS, STATUS, problem_of, status_of
+from holdfast.testing import ScriptedModel
 from tests.server.conftest import Users, in_memory
 
 
@@ -88,6 +90,35 @@ def test_an_answer_that_is_no_problem_of_ours_is_told_as_it_is() -> None:
 
     assert isinstance(found, StoreUnavailable)
     assert "502" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RuntimeError("hunter2 did not open /srv/secrets"), "stage_failed"),
+        (StoreUnavailable(problem="no route to app:hunter2@db.internal"), "store_unavailable"),
+    ],
+    ids=["nobody foresaw it", "a store says it"],
+)
+@pytest.mark.parametrize("accept", ["text/event-stream", "application/json"])
+async def test_what_ends_a_run_tells_who_reads_the_thread_nothing_of_what_is_inside(
+    error: Exception, code: str, accept: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(request: Request) -> str:
+        raise error
+
+    async with in_memory(model=ScriptedModel(fail)) as users:
+        headers = {**users.headers(), "Accept": accept}
+        told = await users.http.post("/api/v1/threads/t/turns", json={"message": "hi"}, headers=headers)
+        run = (await users.http.get("/api/v1/runs", headers=headers)).json()["runs"][0]
+        changes = await users.http.get("/api/v1/threads/t/changesets", headers=headers)
+        steps = await users.http.get(f"/api/v1/runs/{run['id']}/steps", headers=headers)
+
+    shown = "".join([told.text, str(run), changes.text, steps.text])
+    assert run["problem"].startswith(f"{code}: ")
+    assert f"{code}: " in changes.text
+    assert [word for word in ("hunter2", "secrets", "db.internal") if word in shown] == []
+    assert "hunter2" in caplog.text
 
 
 async def test_a_failure_nobody_foresaw_tells_nothing(users: Users, caplog: pytest.LogCaptureFixture) -> None:

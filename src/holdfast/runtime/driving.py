@@ -9,7 +9,7 @@ from holdfast.core.encoding import plain
 from holdfast.core.errors import Conflict, HoldfastError, LeaseLost
 from holdfast.core.making import delete
 from holdfast.runtime.draft import CALLS
-from holdfast.runtime.events import Event, Failed, events_of
+from holdfast.runtime.events import Event, events_of, failed
 from holdfast.runtime.journal import ThreadJournal
 from holdfast.runtime.lease import Lease
 from holdfast.runtime.outputs import Done, done
@@ -66,7 +66,7 @@ async def _driven(turn: Turn, started: Started, settings: Settings, lease: Lease
     finally:
         await lease.end()
     if isinstance(error, LeaseLost):
-        turn.tell(Failed(code=error.code, problem=str(error)))
+        turn.tell(failed(error))
         raise error
     await _finish(turn, started, settings, ending, waiting, error)
     if isinstance(error, BaseException) and not isinstance(error, asyncio.CancelledError):
@@ -112,7 +112,7 @@ async def _ended(turn: Turn, ending: Ending) -> None:
     try:
         await turn.finish(ending)
     except HoldfastError as failure:
-        turn.tell(Failed(code=failure.code, problem=str(failure)))
+        turn.tell(failed(failure))
         raise
 
 

@@ -10,8 +10,10 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core.encoding import JSON
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ops import Op
 from holdfast.core.values import HISTORY, Changeset
+from holdfast.runtime.hiding import tellable
 from holdfast.runtime.messages import Message, message_of
 from holdfast.runtime.models import Usage
 
@@ -83,6 +85,11 @@ class Failed(_Event, frozen=True, tag="error"):
 
     code: str
     problem: str
+
+
+def failed(error: HoldfastError) -> Failed:
+    """What is told of one of our errors that ends a run."""
+    return Failed(code=error.code, problem=str(tellable(error)))
 
 
 Event: TypeAlias = (

@@ -1,11 +1,14 @@
-"""What a provider said, fit to be shown: nothing secret, one line, and whether asking again may help."""
+"""What a provider or a store said, fit to be shown: nothing secret, and whether asking again may help."""
 
 import re
 from collections.abc import Sequence
 
+from holdfast.core.errors import HoldfastError, StoreFailed
+
 _LONGEST = 300
 _PASSING = frozenset((408, 409, 425, 429))
 _HIDDEN = "[hidden]"
+_LOGGED = "the server's log says more"
 _KEYS = re.compile(
     r"\bbearer\s+\S+|\b(?:sk|pk|rk|gsk|xai|ghp|key|api[-_]?key)[-_=:][\w.*-]{6,}|\bAIza[\w-]{10,}",
     re.IGNORECASE,
@@ -18,6 +21,18 @@ def hidden(text: str, secrets: Sequence[str]) -> str:
         text = text.replace(secret, _HIDDEN)
     line = " ".join(_KEYS.sub(_HIDDEN, text).split()).rstrip(".")
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
+
+
+def tellable(error: HoldfastError) -> HoldfastError:
+    """An error as somebody outside may read it: what a store says about itself is for the log."""
+    if not isinstance(error, StoreFailed):
+        return error
+    facts = error.facts()
+    return type(error)(**{name: _LOGGED if _tells(name, fact) else fact for name, fact in facts.items()})
+
+
+def _tells(name: str, fact: object) -> bool:
+    return isinstance(fact, str) and name != "thread"
 
 
 def is_passing(status: int) -> bool:

@@ -12,7 +12,8 @@ from holdfast.runtime.context import Context
 from holdfast.runtime.diagnostics import stamp
 from holdfast.runtime.draft import RUN, STAGE
 from holdfast.runtime.episodes import Buffer
-from holdfast.runtime.events import USER_MESSAGE, Failed, StageStarted
+from holdfast.runtime.events import USER_MESSAGE, Failed, StageStarted, failed
+from holdfast.runtime.hiding import tellable
 from holdfast.runtime.loop import ENDS, Stage
 from holdfast.runtime.outputs import shown
 from holdfast.runtime.runs import CANCELLED, ERROR, NATURAL, SUSPENDED, Ending
@@ -21,6 +22,9 @@ from holdfast.runtime.stages import label_of, name_of, remaining
 from holdfast.runtime.suspension import Suspended, Waiting
 from holdfast.runtime.turn import Turn
 
+STAGE_FAILED = "stage_failed"
+UNFORESEEN = "A stage failed in a way that nobody foresaw. The program's log says why."
+"""All that is kept and told of an error that is not ours: its own words may hold a path, a query or a key."""
 Worked: TypeAlias = tuple[Ending, tuple[Waiting, ...], BaseException | None]
 
 
@@ -44,18 +48,18 @@ async def _ended(turn: Turn, settings: Settings) -> Worked:
     except asyncio.CancelledError as error:
         return ended_by(error), (), error
     except HoldfastError as error:
-        turn.tell(Failed(code=error.code, problem=str(error)))
+        turn.tell(failed(error))
         return ended_by(error), (), error
     except Exception as error:  # noqa: BLE001  # a stage is not ours: its run ends as an error, then it is raised
-        turn.tell(Failed(code="stage_failed", problem=f"{type(error).__name__}: {error}"))
-        return Ending(termination=ERROR, problem=f"{type(error).__name__}: {error}"), (), error
+        turn.tell(Failed(code=STAGE_FAILED, problem=UNFORESEEN))
+        return Ending(termination=ERROR, problem=f"{STAGE_FAILED}: {UNFORESEEN}"), (), error
     return Ending(termination=NATURAL), (), None
 
 
 def ended_by(error: HoldfastError | asyncio.CancelledError) -> Ending:
     """The end that an error brings."""
     if isinstance(error, HoldfastError):
-        return Ending(termination=ERROR, problem=f"{error.code}: {error}")
+        return Ending(termination=ERROR, problem=f"{error.code}: {tellable(error)}")
     return Ending(termination=CANCELLED)
 
 

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import HoldfastError, InvalidArgument, RecordNotFound
 from holdfast.core.values import Changeset
+from holdfast.runtime.hiding import tellable
 from holdfast.runtime.models import Usage
 from holdfast.runtime.runs import INTERRUPTED, KIND, RUNNING, SUSPENDED, run_of
 from holdfast.threads.database import Database
@@ -128,7 +129,7 @@ class UnderWay:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ms = round((time.perf_counter() - self._began) * 1000, 3)
-        problem = self.error if error is None else problem_of(error)
+        problem = self.error if error is None else _named(error)
         self._keep(
             Step(
                 kind=self._kind,
@@ -154,8 +155,17 @@ class UnderWay:
 
 def problem_of(error: BaseException) -> str:
     """What went wrong, in a line that can be kept."""
-    name = error.code if isinstance(error, HoldfastError) else type(error).__name__
+    name = _name(error)
     return _short(f"{name}: {error}" if str(error) else name)
+
+
+def _named(error: BaseException) -> str:
+    """The same for whoever reads the thread: the words of an error that is not ours may hold anything."""
+    return problem_of(tellable(error)) if isinstance(error, HoldfastError) else _name(error)
+
+
+def _name(error: BaseException) -> str:
+    return error.code if isinstance(error, HoldfastError) else type(error).__name__
 
 
 def _short(text: str) -> str:

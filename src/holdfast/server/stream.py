@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.client.values import Told
 from holdfast.core.encoding import encode, plain
-from holdfast.core.errors import HoldfastError, InvalidArgument, NotThere, ThreadNotFound
+from holdfast.core.errors import HoldfastError, InvalidArgument, NotThere, StoreFailed, ThreadNotFound
 from holdfast.runtime.engine import LAST, Runtime
 from holdfast.runtime.events import Event, Failed, Mark, RunFinished, events_of
 from holdfast.runtime.runs import KIND, run_of
@@ -56,6 +56,8 @@ def told(event: Event) -> Told:
 
 def problem_event(error: HoldfastError) -> Told:
     """An error as the last event of a stream."""
+    if isinstance(error, StoreFailed):
+        log.warning("A stream ends: %s", error)  # whoever hears of it is told that the log says more
     return Told(type=ERROR, data=plain(problem_of(error)))
 
 

@@ -53,6 +53,7 @@ from holdfast.core.values import (
     Window,
 )
 from holdfast.runtime.episodes import Episode
+from holdfast.runtime.hiding import tellable
 from holdfast.runtime.outputs import Done
 from holdfast.runtime.runs import Run
 from holdfast.runtime.suspension import Waiting
@@ -62,7 +63,6 @@ log = logging.getLogger("holdfast.server")
 PROBLEM = "application/problem+json"
 DENIAL = "websocket.http.response"
 """How a server lets a WebSocket be refused with an answer."""
-HIDDEN = "the server's log says more"
 BODY, DATA = "body", "data"
 
 GROUPS: dict[type[HoldfastError], int] = {
@@ -110,15 +110,8 @@ def status_of(kind: type[HoldfastError]) -> int:
 
 def problem_of(error: HoldfastError) -> Problem:
     """An error as the wire has it. What a store says about itself stays here, in the log."""
-    facts = error.facts()
-    if isinstance(error, StoreFailed):
-        facts = {name: HIDDEN if _tells(name, value) else value for name, value in facts.items()}
-        error = type(error)(**facts)
-    return _problem(error.code, status_of(type(error)), str(error), plain(facts))
-
-
-def _tells(name: str, value: object) -> bool:
-    return isinstance(value, str) and name != "thread"
+    error = tellable(error)
+    return _problem(error.code, status_of(type(error)), str(error), plain(error.facts()))
 
 
 def _problem(code: str, status: int, detail: str, facts: dict[str, JSON] | None = None) -> Problem:
