@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import get_args
 
 import pytest
@@ -91,7 +92,26 @@ Zadzwoń pod 116 123.
 dziewięć osiem osiem
 Ligue para o 188.
 Acil durumda 155'i ara.
-İntihar hattı 182.""".splitlines()
+İntihar hattı 182.
+It is 1737.
+It's 212.555.0147.
+In Ireland that would be 50808.
+Try 741-741, it is free.
+The police number is 100.
+The helpline is 1926.
+You could try 1-800-NOT-REAL.
+Die 147 ist für dich da.
+Unter 142 hört dir jemand zu.
+Le 31 14 est gratuit.
+C'è il 1522, sempre aperto.
+Via 1813 hoor je iemand.
+O 188 atende sempre.
+Bunun için 183 var.
+Rufnummer 1 4 7
+Look at mindhelp.care.
+Go to findahelpline.co and see.
+SAMARITANS.ORG is where to look.
+mindhelp dot care""".splitlines()
 ORDINARY = """\
 Breathe in for 4, hold for 4, and out for 4.
 Try the 5-4-3-2-1 exercise, or 4-7-8 breathing.
@@ -121,7 +141,26 @@ Conte até 10.
 10'a kadar say.
 At this point in time, what helps?
 Desde tu punto de vista, y de ton point de vue.
-Well...it is hard.""".splitlines()
+Well...it is hard.
+You can call it 50-50.
+Rate it: 0-10.
+Count back from 100 in sevens: 100, 93, 86.
+Your score went from 120 to 150.
+You got 92 of 120.
+It went 3-2 for your team.
+Your blood pressure was 140/90, at 120 bpm.
+Temperature 37.5 is fine, and the bus came at 7.45.
+Your doctor wrote 20 mg, and 125 mg later.
+In 1848 she left, you said; the 1990s were like that.
+On 3 March 2021 you said you would call.
+Call her at 10, or at 7.45.
+They owe you 300.
+Breathe in 4-2-6-2, or try the 20-20-20 rule.
+1. Sit down. 2. Breathe out. 3. Look around.
+Deine Miete ist 850 Euro.
+De 120 a 150 es mucho.
+W 2012 roku wszystko się zmieniło.
+Hm.That is e.g. a poem.""".splitlines()
 
 
 @pytest.mark.promise("A-09")
@@ -152,6 +191,13 @@ def test_a_number_to_call_and_an_address_may_not_be_said(sentence: str) -> None:
 @pytest.mark.parametrize("sentence", ORDINARY)
 def test_numbers_of_every_day_may_be_said(sentence: str) -> None:
     assert is_fit(sentence)
+
+
+def test_a_long_run_of_figures_holds_nobody_up() -> None:
+    began = time.perf_counter()
+
+    assert not is_fit("1.000" * 1000)
+    assert time.perf_counter() - began < 1
 
 
 async def parts_of(model: ScriptedModel, ending: str = "") -> tuple[list[str], str]:

@@ -1,7 +1,8 @@
 """Whether a sentence gives a way to reach somebody: a telephone number, a short code, an address.
 
-Models make such things up. Numbers of every day, such as times, counts, years and the rhythm of a breath,
-are told from them by what stands around them, in the nine languages of the fixed words.
+Models make such things up. So a number of three digits is one to call unless its shape or the word after it
+marks it as one of every day: a time, a price, a year, a range, the rhythm of a breath. Losing a sentence is
+the lesser harm. The words are those of the nine languages of the fixed wordings.
 """
 
 import re
@@ -9,41 +10,29 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-_ENDINGS = (
-    "org|com|net|info|help|chat|online|app|gov|edu|int|eu|uk|us|au|ca|nz|ie|in|za|de|at|ch|es|mx|ar|br|fr|"
-    "be|it|nl|pl|pt|tr"
-)
 ADDRESS = re.compile(
-    rf"(?i:https?\s*:|\bwww\b)|\S@[\w-]+\s?\.|(?<!\w)@\w{{3,}}|"
-    rf"\b[\w-]{{0,62}}\w\w\.(?:[\w-]{{1,63}}\.){{0,4}}(?:{_ENDINGS})\b(?!-)"
-    rf"|(?i:\s\(?(?:dot|punkt|punto|point|punt|kropka|ponto|nokta)\)?\s(?:org|com|net|info|gov|eu|uk)\b)"
-    r"|\b(?i:punkt)\s(?:de|at|ch)\b|\w\.[a-z]{2,}/\w"
+    r"(?i:https?\s*:|\bwww\b|\w\.(?:org|com|net)\b)|\S@[\w-]+\s?\.|(?<!\w)@\w{3,}"
+    r"|\w\w\.(?:[a-z]{2,}|[A-Z]{2,})\b|\w\.[a-z]{2,}/\w"
+    r"|(?i:\s\(?(?:dot|punkt|punto|point|punt|kropka|ponto|nokta)\)?\s"
+    r"(?:org|com|net|info|help|health|care|gov|io|co|eu|uk)\b)"
+    r"|\b(?i:punkt)\s(?:de|at|ch)\b"
 )
 _CALLING = (
-    r"call|dial|tel|text|ring|phone|sms|whatsapp|reach|contact"
+    r"call(?!\s(?:it|this|that)\b)|dial|tel|text|ring|phone|sms|whatsapp|reach|contact"
     r"|ruf|rufe|rufen|wähl|wähle|wählen|anrufen|erreich\w*"
     r"|llam\w*|marca|marcar|marque|telefon\w*|appel\w*|compos\w*|joign\w*|joindre|contact\w*|téléphon\w*"
     r"|chiam\w*|compon\w*|digita\w*|bel|bellen|belt|zadzwo\w*|dzwo\w*|wybierz|zatelefon\w*|wykręć"
     r"|liga|ligar|ligue|ligu\w*|disque|discar|ara|aray\w*|arama\w*|tuşla\w*|çevir\w*"
+    r"|numbers?|\w*nummer|n[uú]mero|numéro|numer|numara\w*|\w*(?:hot|help|life)line|samu"
 )
-_LINES = (
-    r"(?:\w*(?:hot|help|life|text|hulp|crisis|zelfmoord))?line|lines|number|numbers|samaritans|emergenc\w*|"
-    r"ambulance|"
-    r"police|samu|cvv|\w*nummer\w*|\w*notruf\w*|\w*seelsorge\w*|\w*hotline\w*|\w*telefon\w*|línea|teléfono|"
-    r"número|numero|numer\w*|emergencias?|emerg\w*|ligne|numéro|téléphone|écoute|urgences?|linea|soccorso|"
-    r"\w*lijn|"
-    r"telefoon\w*|linia|linii|infolini\w*|linha|hatt\w*|numara\w*|acil|imdat|ambulans\w*|krankenwagen|"
-    r"ambulancia"
-)
-CALLING = re.compile(rf"\b(?:{_CALLING}|{_LINES})\b", re.IGNORECASE)
+CALLING = re.compile(rf"\b(?:{_CALLING})\b", re.IGNORECASE)
 CALLED = re.compile(
-    rf"\b(?:{_CALLING}|samu)\b[\s:,(]*(?:(?:the|number|die|den|der|nummer|al|el|número|le|les|numéro|il|lo|"
-    rf"numero|het|"
-    r"na|pod|numer|para|o|a|au|us|them|now|is|ist)[\s:,(]+){0,3}\d(?:[\s.–-]?\d)+(?![\d:])",
+    rf"\b(?:{_CALLING})\b[\s:,(]*(?:(?:the|number|die|den|der|nummer|al|el|número|le|les|numéro|il|lo|"
+    rf"numero|het|na|pod|numer|para|o|a|au|us|them|now|is|ist)[\s:,(]+){{0,3}}\d(?:[\s.-]?\d)+(?![\d:])",
     re.IGNORECASE,
 )
 _UNITS = (
-    r"%|°|€|\$|£|h\b|min\b|sec\b|s\b|k[gm]\b|kcal|m\b|cm\b|"
+    r"%|°|€|\$|£|h\b|min\b|sec\b|s\b|[km]g\b|km\b|kcal|m\b|cm\b|bpm\b|beats\b|"
     r"(?:more |other |different |long |whole |full |small |tiny |good |deep |slow |weitere |volle |"
     r"lange )?(?:"
     r"percent|prozent|procent\w*|por ?ciento|pour ?cent|per ?cento|por ?cento|yüzde|second|minut|hour|day|"
@@ -62,23 +51,32 @@ _UNITS = (
     r"saniye|dakika|saat|gün|gece|hafta|ay\b|yıl|kez|kere|kişi|adım|sayfa|kelime|neden)"
 )
 ORDINARY = re.compile(
-    rf"\b\d+(?:[.,]\d+)*(?:st|nd|rd|th)?[\s-]?(?:{_UNITS})"
+    rf"(?<![\d.,])\d{{1,9}}(?:[.,]\d{{1,3}}){{0,3}}(?:st|nd|rd|th)?[\s-]?(?:{_UNITS})"
     r"|\b\d{1,2}(?:[:.]\d{2})?\s?(?:[ap]\.?\s?m\b\.?|o['’]clock|uhr\b|h\d{0,2}\b)|\b\d{1,2}:\d{2}\b"
-    r"|(?<![\d/])\d{1,2}/\d{1,2}(?![\d/])|\b0[.,]\d{1,2}\b|[$€£]\s?\d+(?:[.,]\d+)*"
+    r"|\b(?:at|um|à|alle|om|às)\s\d{1,2}\.\d{2}\b"
+    r"|(?<![\d/])\d{1,3}/\d{1,2}(?![\d/])|\b0[.,]\d{1,2}\b|[$€£]\s?\d+(?:[.,]\d+)*"
     r"|\b\d{1,2}[./-]\d{1,2}[./-](?:19|20)\d\d\b|\b(?:19|20)\d\d-\d\d-\d\d\b"
+    r"|\b(?:in|since|from|until|im|seit|en|depuis|desde|em|nel|dal|sinds|od|w|\d\d?\.?\s\w{3,9})\s"
+    r"(?:1\d|20)\d\d\b"
     r"|\b[1-9]\d{0,2}(?:,\d{3})+\b",
     re.IGNORECASE,
 )
-YEARS = re.compile(
-    r"(?<![\d+])(?<!\d[\s.()-])(?:19|20)\d\d(?:\s?[-–/]\s?(?:19|20)?\d\d)?(?![\s.()-]?\d)|(?<!\d)(?<!\d\s)"
-    r"[1-9]\d{0,2}(?:[.\s]\d{3})*[.\s]\d00(?![\s.-]?\d)"
+LOOSE = re.compile(
+    r"(?<![\d+])(?<!\d[\s.()-])(?:"
+    r"(?:19|20)\d\d(?:\s?[-/]\s?(?:19|20)?\d\d)?|[1-9]\d{0,2}(?:[.\s]\d{3})*[.\s]\d00|[1-9]\d?0{2,}"
+    r"|\d{1,2}[-.]\d{1,2}|\d{1,4}\s(?:to|of|auf|bis|von|à|a|de|di|naar|tot|van|do|z|para)\s\d{1,4}"
+    r"|(?<=page\s)\d{3})(?![\s.()-]{0,2}\d)",
+    re.IGNORECASE,
 )
+"""Years, round numbers, ranges, scores: ordinary unless the talk is of calling."""
 GROUPS = re.compile(r"\+?\(?\d(?:[\s().\-]{0,2}\d)*")
 LETTERED = re.compile(r"\b\d{3,4}[\s-](?:\d{2,4}[\s-])?[A-Z]{4,}\b")
 KNOWN = frozenset({"000", "024", "112", "113", "116", "911", "988", "999", "3114"})
 """Short numbers that mean help whatever stands beside them."""
-LONG, SHORT = 5, 3
-"""From how many digits on a bare number is one to call, and one beside a word for calling."""
+SHORT = 3
+"""From how many digits on a number is one to call, unless something marks it as ordinary."""
+BREATH = 4
+"""How many single digits the rhythm of a breath has at most."""
 _COUNTED = (
     "zero|oh|null|cero|zéro|nul|sıfır one|eins|uno|una|un|een|één|jeden|um|bir two|zwei|zwo|dos|deux|due|"
     "twee|dwa|"
@@ -113,7 +111,8 @@ def gives_contact(sentence: str, before: str = "") -> bool:
     rest = ORDINARY.sub(" · ", SPELLED.sub(_in_digits, text))
     if CALLED.search(rest):
         return True
-    return any(_is_to_call(group, calling=calling) for group in GROUPS.findall(YEARS.sub(" · ", rest)))
+    groups = GROUPS.findall(rest if calling else LOOSE.sub(" · ", rest))
+    return any(_is_to_call(group, calling=calling) for group in groups)
 
 
 def addresses(text: str) -> Iterator[str]:
@@ -149,16 +148,15 @@ def _in_digits(found: re.Match[str]) -> str:
 
 
 def _is_to_call(group: str, *, calling: bool) -> bool:
+    """Whether a number that nothing around it marks as ordinary is no count and no rhythm of a breath."""
     digits, parts = _digits(group), re.findall(r"\d+", group)
-    if _counts(parts):
+    if len(digits) < SHORT or _counts(parts):
         return False
-    if digits in KNOWN or (group.startswith("+") and len(digits) >= LONG):
+    if digits in KNOWN:
         return True
     if len(parts) >= SHORT and len(set(parts)) == 1:
         return False  # in for four, hold for four
-    if calling or digits.startswith("0"):
-        return len(digits) >= SHORT
-    return len(digits) >= LONG
+    return calling or not (len(digits) == len(parts) <= BREATH and "0" not in parts)
 
 
 def _counts(parts: Sequence[str]) -> bool:
