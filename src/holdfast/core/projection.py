@@ -1,4 +1,7 @@
-"""What an item says, whatever its format: role, text, tool calls and tool results. It refuses nothing."""
+"""What an item says, whatever its format: role, text, tool calls and tool results. It refuses nothing.
+
+What a model thought before it spoke is not said: it stays in the item, and in none of these.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +16,7 @@ from holdfast.core.values import Item
 
 Body = Mapping[str, Any]
 ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"}
+THOUGHTS = ("reasoning", "reasoning_content", "thinking")
 
 
 def plain_messages(items: Iterable[Item]) -> list[PlainMessage]:
@@ -80,8 +84,8 @@ def _responses(item: Item, body: Body) -> Iterator[PlainMessage]:
     id = body.get("call_id") or body.get("id")
     if kind == "message":
         yield PlainMessage(role=_role(body.get("role"), item), text=_words(body.get("content")))
-    elif kind == "reasoning":
-        yield PlainMessage(role="assistant", text=_words(body.get("summary")))
+    elif kind in THOUGHTS:
+        yield PlainMessage(role="assistant")
     elif kind.endswith("_call_output"):
         yield _answered(id, "", body.get("output"))
     elif kind.endswith("_call"):
@@ -234,7 +238,10 @@ def _dicts(value: object) -> Iterator[dict[str, Any]]:
 
 def _words(content: JSON) -> str:
     """The text in content that is text, or a list of parts some of which are."""
-    return text_of(Item(body={"content": content}))
+    said = content
+    if isinstance(content, list):
+        said = [part for part in content if not (isinstance(part, dict) and part.get("type") in THOUGHTS)]
+    return text_of(Item(body={"content": said}))
 
 
 _readers: dict[str, Callable[[Item, Body], Iterator[PlainMessage]]] = {

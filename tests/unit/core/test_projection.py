@@ -40,6 +40,7 @@ RESPONSES: list[dict[str, JSON]] = [
         "arguments": '{"city":"Lisbon"}',
         "id": "x",
     },
+    {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
     {"type": "function_call_output", "call_id": "c1", "output": "blue"},
     {
         "type": "message",
@@ -53,7 +54,7 @@ LANGCHAIN: list[dict[str, JSON]] = [
     {"type": "human", "data": {"content": "How is Lisbon?", "id": "m1"}},
     {
         "type": "ai",
-        "content": "",
+        "content": [{"type": "thinking", "thinking": "hm", "signature": "x"}],
         "tool_calls": [{"name": "weather", "args": {"city": "Lisbon"}, "id": "c1", "type": "tool_call"}],
     },
     {"type": "tool", "content": "blue", "tool_call_id": "c1", "name": "weather"},
@@ -61,7 +62,13 @@ LANGCHAIN: list[dict[str, JSON]] = [
         "lc": 1,
         "type": "constructor",
         "id": ["langchain", "schema", "messages", "AIMessage"],
-        "kwargs": {"type": "ai", "content": [{"type": "text", "text": "It is blue."}]},
+        "kwargs": {
+            "type": "ai",
+            "content": [
+                {"type": "reasoning", "summary": [{"text": "hm"}]},
+                {"type": "text", "text": "It is blue."},
+            ],
+        },
     },
 ]
 
