@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import holdfast as hf
 from holdfast.client import AsyncClient
 from holdfast.core.errors import ArchiveInvalid, InvalidArgument, ThreadExists, ThreadNotFound
+from holdfast.core.values import RecordQuery
+from holdfast.server import repeating
 from tests.server.conftest import Users
 
 
@@ -19,6 +22,24 @@ async def test_the_state_names_the_sessions_that_are_active(users: Users, alice:
 
     assert (state.tenant, state.user) == (users.tenant, "alice")
     assert [(each.id, each.turns, each.status) for each in state.active] == [("a", 1, "active")]
+
+
+@pytest.mark.parametrize("thread", ["x" * 512, "é" * 256], ids=["letters", "of two bytes each"])
+async def test_a_thread_with_the_longest_id_has_turns_and_an_end_and_is_erased_whole(
+    db: hf.Database, alice: AsyncClient, thread: str
+) -> None:
+    await alice.create_thread(thread, key="k")
+    done = await alice.run_turn(thread, "hi", key="k")
+    runs = await alice.runs(thread=thread)
+    await alice.feedback(thread, "positive")
+    await alice.end_session(thread)
+    kinds = ("run", "episode", "feedback", repeating.KIND)
+    before = [len(await db.records.find(RecordQuery(kind=kind))) for kind in kinds]
+    await db.erase(thread=thread)
+    after = [len(await db.records.find(RecordQuery(kind=kind))) for kind in kinds]
+
+    assert [run.id for run in runs.runs] == [done.run]
+    assert (before, after) == ([1, 1, 1, 1], [0, 0, 0, 0])
 
 
 async def test_a_thread_that_was_deleted_hides_no_other_session(alice: AsyncClient) -> None:

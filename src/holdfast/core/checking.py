@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.core.encoding import check_id, encode_checked
+from holdfast.core.encoding import TAG_BYTES, check_id, encode_checked
 from holdfast.core.errors import InvalidArgument, TooLarge
 from holdfast.core.planning import Ready
 from holdfast.core.stored import prepare
@@ -87,9 +87,10 @@ def made_ready(write: Write, limits: Limits) -> Write | Ready:
 
 
 def _check_record(record: Record, limits: Limits) -> None:
-    named = [("kind", record.kind), ("record id", record.id), *(("tag", tag) for tag in record.tags)]
-    for what, name in named:
-        check_id(name, what)
+    check_id(record.kind, "kind")
+    check_id(record.id, "record id")
+    for tag in record.tags:
+        check_id(tag, "tag", most=TAG_BYTES)
     _check_integers(sort=record.sort)
     _check_size(record.body, "record.body", limits)
 

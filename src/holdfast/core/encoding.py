@@ -13,6 +13,8 @@ JSON: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys. Checked when encoded."""
 
 ID_BYTES = 512
+TAG_BYTES = ID_BYTES + 32
+"""A tag says of what kind the id in it is, like ``thread:t``, and any id must fit."""
 RESERVED = "$"
 """Tenants whose names begin like this are the server's own."""
 
@@ -168,13 +170,13 @@ def check_finite(value: object, path: str = "$") -> None:
         raise InvalidValue(path=path, problem=f"{value} is not a JSON number")
 
 
-def check_id(value: object, what: str) -> str:
+def check_id(value: object, what: str, *, most: int = ID_BYTES) -> str:
     """The id, if it can name something on every store.
 
     Raises:
         InvalidId: It is not text, empty, too long, or holds control characters.
     """
-    if type(value) is str and 0 < len(value) <= ID_BYTES and value.isascii() and value.isprintable():
+    if type(value) is str and 0 < len(value) <= most and value.isascii() and value.isprintable():
         return value
     if not isinstance(value, str):
         raise InvalidId(what=what, problem=f"{type(value).__name__} is not text")
@@ -182,7 +184,7 @@ def check_id(value: object, what: str) -> str:
         raise InvalidId(what=what, problem="it is empty")
     if problem := _text_problem(value):
         raise InvalidId(what=what, problem=f"it {problem}")
-    if len(value.encode()) > ID_BYTES:
+    if len(value.encode()) > most:
         raise InvalidId(what=what, problem=f"it has {len(value.encode())} bytes")
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
         raise InvalidId(what=what, problem="it holds control characters")

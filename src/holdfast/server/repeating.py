@@ -18,7 +18,7 @@ from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.core.encoding import check_id, encode, plain
+from holdfast.core.encoding import TAG_BYTES, check_id, encode, plain
 from holdfast.core.errors import (
     HoldfastError,
     InvalidId,
@@ -249,7 +249,7 @@ def _tags(asked: str | None, body: bytes) -> list[str]:
 
 def _is_id(name: str) -> bool:
     try:
-        check_id(name, "tag")
+        check_id(name, "tag", most=TAG_BYTES)
     except InvalidId:
         return False
     return True

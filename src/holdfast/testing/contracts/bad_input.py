@@ -128,6 +128,11 @@ async def _taken(db: Database, id: Any) -> object:
     return await db.thread("thread").log(id).pop()
 
 
+def _tag(id: Any) -> Any:
+    """A tag as bad as an id; one may be a little longer, so that an id fits into it."""
+    return id * 2 if isinstance(id, str) else id
+
+
 ID_USES: Final[dict[str, Use]] = {
     "create": lambda db, id: db.create(id),
     "open": _opened,
@@ -140,7 +145,7 @@ ID_USES: Final[dict[str, Use]] = {
     "reason": lambda db, id: db.thread("thread").append(Changeset(reason=id)),
     "record kind": lambda db, id: db.records.put(Record(kind=id, id="r", body=1)),
     "record id": lambda db, id: db.records.put(Record(kind="k", id=id, body=1)),
-    "tag": lambda db, id: db.records.put(Record(kind="k", id="r", body=1, tags=(id,))),
+    "tag": lambda db, id: db.records.put(Record(kind="k", id="r", body=1, tags=(_tag(id),))),
     "job id": lambda db, id: db.jobs.enqueue(Job(id=id, kind="k")),
     "job kind": lambda db, id: db.jobs.enqueue(Job(id="j", kind=id)),
 }
