@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.companion.lookup import SearchProvider
+from holdfast.companion.memory_control import was_command
 from holdfast.companion.offline import OfflineModel
 from holdfast.companion.pipeline import stages_with
 from holdfast.companion.state import Companion
@@ -95,7 +96,7 @@ def talker(
         model=model,
         response_model=model or OfflineModel(),
         output=AgentOutput,
-        finalize=Finalizer(OfflineModel()),
+        finalize=Finalizer(OfflineModel(), is_done=was_command),
         **options,
     )
 

@@ -188,10 +188,37 @@ async def test_recall_can_be_turned_off_and_on(in_memory: Database) -> None:
         talk = Talk(runtime)
         await talk.say("Stop bringing up the past")
         off = (await memory.profile()).recall
-        await talk.say("You may bring up what you remember again")
+        await talk.say("You can bring up the past again")
+        await runtime.end_session("s1", user="alice")
+    profile = await memory.profile()
 
     assert not off
-    assert (await memory.profile()).recall
+    assert profile.recall
+    assert [rule.text for rule in profile.rules] == ["Keep answers short."]
+
+
+async def test_what_was_asked_to_be_remembered_and_undone_is_not_learned_when_the_session_ends(
+    in_memory: Database,
+) -> None:
+    async with talker(in_memory) as runtime:
+        await Talk(runtime).say("Remember that my sister is called Ann", "Undo that", "I live in Rome.")
+        await runtime.end_session("s1", user="alice")
+    known = await memory_of(in_memory, "s1", "alice").page()
+
+    assert [fact.object for fact in known.facts] == ["Rome"]
+
+
+async def test_what_was_asked_in_a_call_is_learned_when_it_ends_since_nobody_did_it_before(
+    in_memory: Database,
+) -> None:
+    async with talker(in_memory) as runtime:
+        await runtime.record_voice_turn(
+            "s1", said="Remember that my sister is called Ann", replied="I will.", user="alice"
+        )
+        await runtime.end_session("s1", user="alice")
+    known = await memory_of(in_memory, "s1", "alice").page()
+
+    assert [fact.object for fact in known.facts] == ["Ann"]
 
 
 async def test_nothing_known_is_said_and_will_not_be_kept_either(in_memory: Database) -> None:

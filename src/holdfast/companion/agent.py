@@ -8,6 +8,7 @@ import msgspec
 from holdfast.companion.crisis.gate import crisis_gate
 from holdfast.companion.crisis.responses import crisis_response
 from holdfast.companion.lookup import SearchProvider
+from holdfast.companion.memory_control import was_command
 from holdfast.companion.offline import OfflineModel
 from holdfast.companion.pipeline import stages_with
 from holdfast.companion.state import Companion
@@ -40,6 +41,7 @@ def companion(
     questions of fact. ``skills`` are texts by their names, for callers that install some. ``options`` are
     those of ``Runtime``.
     """
+    finalizer = Finalizer(model or OfflineModel(), embedder=embedder, is_done=was_command)
     return Runtime(
         db,
         schema=Companion,
@@ -47,7 +49,7 @@ def companion(
         model=model,
         response_model=response_model or model or OfflineModel(),
         output=AgentOutput,
-        finalize=options.pop("finalize", None) or Finalizer(model or OfflineModel(), embedder=embedder),
+        finalize=options.pop("finalize", None) or finalizer,
         embedding_provider=embedder,
         **options,
     )

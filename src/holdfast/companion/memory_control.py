@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.companion.commands import Command
+from holdfast.companion.commands import Command, command_in
 from holdfast.companion.matching import Known, about_words, matching, telling
 from holdfast.companion.memory import memory_in, source_in
 from holdfast.companion.noted import as_known, noted
@@ -193,6 +193,12 @@ def is_about_memory(recent: Sequence[Message]) -> bool:
     """Whether the last reply was about the memory."""
     replies = [entry for entry in recent if entry.role == "assistant"]
     return bool(replies) and replies[-1].meta.get("response_style") == "memory_control"
+
+
+def was_command(said: Message, reply: Message) -> bool:
+    """Whether a message was a command that changed what is remembered or brought up, and did not just ask."""
+    command = command_in(said.text) if is_about_memory([reply]) else None
+    return command is not None and command.kind not in ("list", "wrong")
 
 
 async def _answered(memory: Memory, pending: dict[str, Any], *, agreed: bool) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 import msgspec
@@ -55,7 +56,8 @@ class Finalizer:
     """Ends episodes: summary, arc, promotion. Without a model, or if it fails, by plain statements alone.
 
     With an embedder, jobs for the vectors of facts and arcs are queued; with ``embed_items``, also for those
-    of all that was said.
+    of all that was said. ``is_done`` says of what somebody said and its reply whether that was a command: it
+    did its work at once and is not looked through, since it may have been undone.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class Finalizer:
         embedder: EmbeddingProvider | None = None,
         embed_items: bool = False,
         patience: Patience | None = None,
+        is_done: Callable[[Message, Message], bool] = lambda said, reply: False,
     ) -> None:
         self._model = model
+        self._is_done = is_done
         self._embedder = embedder
         self._embed_items = embed_items
         self._patience = patience or Patience()
@@ -78,7 +82,9 @@ class Finalizer:
         if not turns:
             return Left(episode=episode)
         noticed = await extracted(turns, self._filled if self._model is not None else None)
-        decisions = await weighed(memory, turns, [*_held(episode, turns), *noticed.candidates])
+        done = {said.text for said, reply in pairwise(transcript) if self._is_done(said, reply)}
+        fresh = [found for found in noticed.candidates if turns[found.turn].text not in done]
+        decisions = await weighed(memory, turns, [*_held(episode, turns), *fresh])
         left = unrefused([said.text for said in turns])
         if not any(left):
             return Left(episode=msgspec.structs.replace(episode, candidates=()))
