@@ -155,10 +155,23 @@ async def test_what_is_unclear_gets_a_question(db: Database) -> None:
     assert done.output.response_style == "safety_check"
 
 
-async def test_the_same_question_is_not_asked_twice_running_in_the_same_words(db: Database) -> None:
-    asked = [done.response_text for done in await walked(db, UNCLEAR, UNCLEAR)]
+@pytest.mark.parametrize("between", [(), (CALM,)])
+async def test_the_same_question_is_not_asked_twice_in_the_same_words(
+    db: Database, between: tuple[str, ...]
+) -> None:
+    first, *_, second = await walked(db, UNCLEAR, *between, UNCLEAR)
 
-    assert asked == [reply("level_1", "en"), reply("level_1_again", "en")]
+    assert first.response_text == reply("level_1", "en")
+    assert second.response_text == reply("level_1_again", "en")
+
+
+async def test_the_same_question_is_not_asked_twice_in_a_call_in_the_same_words(db: Database) -> None:
+    async with talking(db) as runtime:
+        first = await runtime.hear(Utterance(thread="a", id="u1", said=UNCLEAR), hearing=HEARING)
+        await runtime.record_voice_turn("a", said=UNCLEAR, replied=first.say, key="u1")
+        second = await runtime.hear(Utterance(thread="a", id="u2", said=UNCLEAR), hearing=HEARING)
+
+    assert (first.say, second.say) == (reply("level_1", "en"), reply("level_1_again", "en"))
 
 
 async def test_an_ordinary_message_goes_on(db: Database) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import holdfast as hf
 from holdfast.companion.crisis.floor import Judged, language_of
-from holdfast.companion.crisis.help import located, reply, wording_for
+from holdfast.companion.crisis.help import AGAIN, CLARIFY, located, reply, wording_for
 from holdfast.companion.crisis.judging import Judgement, Settled, checked, request, settle
 from holdfast.companion.crisis.listening import heard, heard_after, legible
 from holdfast.companion.crisis.turns import said_by_person, turns_before
@@ -77,7 +77,16 @@ def _declare(ctx: hf.Context, found: Judged | Settled, said: Said) -> None:
     """Declare the reply that goes out whatever becomes of the turn."""
     if found.level:
         wording = wording_for(found.level, about=found.about, kind=found.kind)
-        ctx.turn.safe_reply(reply(wording, said.language, said.region))
+        ctx.turn.safe_reply(_not_twice(wording, said))
+
+
+def _not_twice(wording: str, said: Said) -> str:
+    """The words of a wording; a question that was asked in them the last time, in others."""
+    text = reply(wording, said.language, said.region)
+    again = reply(AGAIN, said.language, said.region)
+    replies = [turn.text for turn in said.before if turn.role == "assistant"]
+    asked = [each for each in replies if each in (legible(text), legible(again))]
+    return again if wording == CLARIFY and asked[-1:] == [legible(text)] else text
 
 
 async def _settled(ctx: hf.Context, said: Said, found: Judged, seconds: float) -> Settled:

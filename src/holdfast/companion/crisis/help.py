@@ -18,7 +18,7 @@ FOR_ALL = "crisis line"
 """The kind of a line that is there for everybody in crisis."""
 CHECK, HELPER, HARM, CLARIFY = "check", "helper", "harm_to_others", "level_1"
 AGAIN = "level_1_again"
-"""The question of the first level in other words, for who has just heard it."""
+"""The question of the first level in other words, for who has heard it."""
 
 
 def wording_for(level: int, *, about: str = "", kind: str = "") -> str:

@@ -1,16 +1,13 @@
 """The crisis response: fixed words by level, and the lines of the country if it is known."""
 
-from collections.abc import Sequence
-
 from holdfast.companion.crisis.floor import language_of
-from holdfast.companion.crisis.help import AGAIN, CHECK, CLARIFY, located, reply, resources_in, wording_for
+from holdfast.companion.crisis.help import CHECK, located, reply, resources_in, wording_for
 from holdfast.companion.crisis.listening import legible
 from holdfast.companion.crisis.turns import said_by_person, turns_before
 from holdfast.companion.state import Companion
 from holdfast.companion.values import Level
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
-from holdfast.runtime.messages import Message
 
 
 async def crisis_response(state: Companion, ctx: Context) -> Delta:
@@ -18,7 +15,7 @@ async def crisis_response(state: Companion, ctx: Context) -> Delta:
     before = await turns_before(state, ctx)
     region, status = located(said_by_person(state.message, before))
     language = language_of(legible(state.message), before)
-    text = _not_twice(ctx.turn.safe or _words(state, language, region), before, language, region)
+    text = ctx.turn.safe or _words(state, language, region)
     style = "crisis_response" if state.crisis.needs_crisis_response else "safety_check"
     return {
         "response_text": text,
@@ -28,13 +25,6 @@ async def crisis_response(state: Companion, ctx: Context) -> Delta:
         "found_resources": resources_in(region, language),
         "resource_lookup_status": status,
     }
-
-
-def _not_twice(text: str, before: Sequence[Message], language: str, region: str) -> str:
-    """The words; if they ask what the last reply asked, word for word, the same in others."""
-    last = next((turn.text for turn in reversed(before) if turn.role == "assistant"), "")
-    asks = text == reply(CLARIFY, language, region)
-    return reply(AGAIN, language, region) if asks and last == legible(text) else text
 
 
 def _words(state: Companion, language: str, region: str) -> str:
