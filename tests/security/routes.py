@@ -234,12 +234,12 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("POST", "/erasures"): Attack(ask=post("/erasures", {"thread": "{v.thread}-gone"}), others=REFUSED),
     ("GET", "/receipts"): Attack(ask=get("/receipts"), others=REFUSED, cursor="taken"),
     ("POST", "/receipts/settle"): Attack(ask=post("/receipts/settle"), others=REFUSED),
-    ("GET", "/holds"): Attack(ask=get("/holds"), others=REFUSED),
+    ("GET", "/holds"): Attack(ask=get("/holds"), others=REFUSED, cursor="taken"),
     ("POST", "/holds"): Attack(
         ask=post("/holds", {"thread": "{v.thread}-held", "reason": "a case"}), others=REFUSED
     ),
     ("DELETE", "/holds"): Attack(ask=delete("/holds", thread="{v.thread}-held"), others=REFUSED),
-    ("GET", "/retention"): Attack(ask=get("/retention"), others=REFUSED),
+    ("GET", "/retention"): Attack(ask=get("/retention"), others=REFUSED, cursor="taken"),
     ("PUT", "/retention/{rule:str}"): Attack(ask=put("/retention/{v.rule}", {"days": 3650}), others=REFUSED),
     ("DELETE", "/retention/{rule:str}"): Attack(ask=delete("/retention/{v.rule}"), others=REFUSED),
     ("POST", "/retention/apply"): Attack(ask=post("/retention/apply", {"dry_run": True}), others=REFUSED),

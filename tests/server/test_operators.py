@@ -119,6 +119,31 @@ async def test_receipts_come_in_pages_the_newest_first(users: Users) -> None:
     assert second.next is None
 
 
+async def test_holds_and_rules_come_in_pages(users: Users) -> None:
+    operator = users("ada").operator
+    for name in ("a", "b", "c"):
+        await operator.hold(owner=name, reason="case 12")
+        await operator.set_rule(name, days=3)
+    holds = [await operator.holds(limit=2)]
+    rules = [await operator.rules(limit=2)]
+    holds.append(await operator.holds(limit=2, cursor=holds[0].next))
+    rules.append(await operator.rules(limit=2, cursor=rules[0].next))
+
+    assert sorted([each.name for page in holds for each in page.holds]) == ["a", "b", "c"]
+    assert [[each.name for each in page.rules] for page in rules] == [["a", "b"], ["c"]]
+    assert (len(holds[0].holds), holds[1].next, rules[1].next) == (2, None, None)
+
+
+async def test_a_cursor_of_holds_is_none_of_rules(users: Users) -> None:
+    operator = users("ada").operator
+    for name in ("a", "b"):
+        await operator.hold(owner=name, reason="case 12")
+    cursor = (await operator.holds(limit=1)).next
+
+    with pytest.raises(InvalidArgument):
+        await operator.rules(cursor=cursor)
+
+
 async def test_what_is_held_is_not_erased(users: Users) -> None:
     await users("bob").create_thread("bobs")
     operator = users("ada").operator

@@ -64,15 +64,17 @@ class ReceiptPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holds(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is held, the oldest hold first."""
+    """Some of what is held, the oldest hold first."""
 
     holds: list[Hold]
+    next: str | None = None
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of retention that are in force, by name."""
+    """Some of the rules of retention that are in force, by name."""
 
     rules: list[Rule]
+    next: str | None = None
 
 
 class AppliedView(msgspec.Struct, frozen=True, kw_only=True):

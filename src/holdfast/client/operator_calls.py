@@ -32,9 +32,9 @@ def settle_receipts(*, key: str | None = None) -> Call[operations.ReceiptPage]:
     return call("POST", "/receipts/settle", operations.ReceiptPage, key=key)
 
 
-def holds() -> Call[operations.Holds]:
-    """Everything that is held."""
-    return call("GET", "/holds", operations.Holds)
+def holds(*, limit: int = 50, cursor: str | None = None) -> Call[operations.Holds]:
+    """What is held, the oldest hold first."""
+    return call("GET", "/holds", operations.Holds, limit=limit, cursor=cursor)
 
 
 def hold(
@@ -50,9 +50,9 @@ def release(*, owner: str | None = None, thread: str | None = None) -> Call[None
     return call("DELETE", "/holds", None, owner=owner, thread=thread)
 
 
-def rules() -> Call[operations.Rules]:
-    """The rules of retention that are in force."""
-    return call("GET", "/retention", operations.Rules)
+def rules(*, limit: int = 50, cursor: str | None = None) -> Call[operations.Rules]:
+    """The rules of retention that are in force, by name."""
+    return call("GET", "/retention", operations.Rules, limit=limit, cursor=cursor)
 
 
 def set_rule(name: str, *, days: float, label: str | None = None) -> Call[Rule]:

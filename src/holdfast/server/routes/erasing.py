@@ -1,6 +1,7 @@
 """Letting go, and keeping from it, over HTTP: erasures with receipts, legal holds, rules of retention."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from litestar import delete, get, post, put
 from litestar.params import FromPath, FromQuery, JSONBody
@@ -15,9 +16,10 @@ from holdfast.client.operations import (
     Rules,
 )
 from holdfast.core.errors import InvalidArgument, RecordNotFound
-from holdfast.core.holding import Hold
-from holdfast.core.receipts import Receipt
-from holdfast.core.retaining import Rule
+from holdfast.core.holding import HOLD, Hold, hold_of
+from holdfast.core.receipts import RULE, Receipt
+from holdfast.core.retaining import Rule, rule_of
+from holdfast.core.values import Record, RecordQuery
 from holdfast.server import audit
 from holdfast.server.callers import Caller, Calling, named, reachable
 from holdfast.server.identity.entries import User
@@ -93,9 +95,21 @@ async def settle_receipts(caller: Calling) -> ReceiptPage:
 
 
 @get("/holds", operation_id="list_holds")
-async def list_holds(caller: Calling) -> Holds:
-    """Everything that is held. Role admin."""
-    return Holds(holds=await caller.operating().retention.holds())
+async def list_holds(caller: Calling, limit: Limit = 50, cursor: Cursor = None) -> Holds:
+    """What is held, the oldest hold first. Role admin."""
+    records, next = await _page(caller, HOLD, limit, cursor)
+    return Holds(holds=[hold_of(record) for record in records], next=next)
+
+
+async def _page(
+    caller: Caller, kind: str, limit: int, cursor: str | None
+) -> tuple[Sequence[Record], str | None]:
+    """Some records of a kind that operators alone see, in order, and the cursor of those behind them."""
+    after = caller.position(cursor, tuple[int, str], kind)
+    records = await caller.operating().records.find(RecordQuery(kind=kind, limit=limit + 1, after=after))
+    shown = records[:limit]
+    next = caller.cursor([shown[-1].sort, shown[-1].id], kind) if len(records) > limit else None
+    return shown, next
 
 
 @post("/holds", operation_id="hold")
@@ -117,9 +131,10 @@ async def release(
 
 
 @get("/retention", operation_id="list_rules")
-async def list_rules(caller: Calling) -> Rules:
-    """The rules of retention that are in force. Role admin."""
-    return Rules(rules=await caller.operating().retention.rules())
+async def list_rules(caller: Calling, limit: Limit = 50, cursor: Cursor = None) -> Rules:
+    """The rules of retention that are in force, by name. Role admin."""
+    records, next = await _page(caller, RULE, limit, cursor)
+    return Rules(rules=[rule_of(record) for record in records], next=next)
 
 
 @put("/retention/{rule:str}", operation_id="set_rule")
