@@ -19,6 +19,7 @@ from holdfast.client import (
     experiment_calls,
     memory_calls,
     operator_calls,
+    session_calls,
     workbench_calls,
 )
 from holdfast.client.clients import trusted
@@ -68,7 +69,7 @@ def test_both_clients_can_do_the_same() -> None:
 
 
 def test_every_call_is_a_method_of_both() -> None:
-    assert calls_of(calls, memory_calls, experiment_calls).keys() - public(Client) == set()
+    assert calls_of(calls, session_calls, memory_calls, experiment_calls).keys() - public(Client) == set()
 
 
 def test_every_call_of_operators_is_a_method_of_both() -> None:
@@ -97,7 +98,8 @@ LEFT_OUT = {("POST", "/api/v1/turns"): "run_turn names the thread in the path"}
 
 
 def test_every_route_of_the_api_has_a_call() -> None:
-    made = calls_of(calls, memory_calls, operator_calls, workbench_calls, experiment_calls).values()
+    parts = (calls, session_calls, memory_calls, operator_calls, workbench_calls, experiment_calls)
+    made = calls_of(*parts).values()
     asked = [call(**dict.fromkeys(needed(call), "x")) for call in made]
     paths = create_app().openapi_schema.to_schema()["paths"]
     without = {
