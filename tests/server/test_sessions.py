@@ -127,6 +127,19 @@ async def test_an_export_comes_back_the_same(users: Users, alice: AsyncClient) -
     assert (await elsewhere.thread("t")).hash == (await alice.thread("t")).hash
 
 
+async def test_an_import_that_was_broken_off_goes_on(alice: AsyncClient) -> None:
+    for thread in ("a", "b"):
+        await alice.run_turn(thread, "hi")
+    archive = await alice.export_person()
+    await alice.delete_thread("a")
+    with pytest.raises(ThreadExists):
+        await alice.import_sessions(archive, key="k")
+    done = await alice.import_sessions(archive, skip_existing=True, key="k")
+
+    assert (done.sessions, done.skipped) == (["a"], ["b"])
+    assert [each.text for each in (await alice.messages("a")).messages] == ["hi", "You said: “hi”."]
+
+
 async def test_an_import_never_merges(alice: AsyncClient) -> None:
     await alice.run_turn("t", "hi")
     archive = await alice.export_session("t")

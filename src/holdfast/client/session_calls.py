@@ -125,7 +125,10 @@ def import_manifest(
     return call("POST", path, values.CommittedView, body=manifest, key=key, headers=matching(expect))
 
 
-def import_sessions(archive: bytes, *, key: str | None = None) -> Call[ImportView]:
-    """Take in the sessions of an archive."""
-    kind = {"Content-Type": "application/x-ndjson"}
-    return call("POST", "/sessions/import", ImportView, body=archive, key=key, headers=kind)
+def import_sessions(
+    archive: bytes, *, skip_existing: bool = False, key: str | None = None
+) -> Call[ImportView]:
+    """Take in the sessions of an archive; those that are there already are refused, or passed over."""
+    kind, skip = {"Content-Type": "application/x-ndjson"}, skip_existing or None
+    path = "/sessions/import"
+    return call("POST", path, ImportView, body=archive, key=key, headers=kind, skip_existing=skip)

@@ -91,9 +91,10 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import took in."""
+    """What an import took in, and what it passed over since it was there already."""
 
     sessions: list[str]
+    skipped: list[str] = []
 
 
 class UnfinishedView(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, Response, delete, get, post
-from litestar.params import FromPath, FromQuery, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
 
 from holdfast.client.bodies import (
@@ -223,11 +223,20 @@ async def export_everything(caller: Calling, user: User = None) -> Stream:
 
 
 @post("/sessions/import", operation_id="import_session", status_code=201, opt={TAKES: ARCHIVE})
-async def import_session(caller: Calling, request: Request[Any, Any, Any]) -> ImportView:
-    """Take in the sessions of an archive, each whole or not at all."""
-    db = caller.db
-    done = await import_threads(db.store, caller.scope, _lines(await request.body()), files=db.files)
-    return ImportView(sessions=[passed.thread for passed in done.threads])
+async def import_session(
+    caller: Calling,
+    request: Request[Any, Any, Any],
+    skip_existing: Annotated[bool, QueryParameter(description="Pass over what is there already.")] = False,  # noqa: FBT002 - a query parameter
+) -> ImportView:
+    """Take in the sessions of an archive, each whole or not at all.
+
+    One that was broken off is in as far as it came: sent again with ``skip_existing`` it goes on from there.
+    """
+    lines = _lines(await request.body())
+    done = await import_threads(
+        caller.db.store, caller.scope, lines, files=caller.db.files, skip_existing=skip_existing
+    )
+    return ImportView(sessions=[passed.thread for passed in done.threads], skipped=list(done.skipped))
 
 
 async def _lines(body: bytes) -> AsyncIterator[bytes]:
