@@ -10,10 +10,12 @@ from holdfast.client import AsyncClient
 from holdfast.core.errors import Forbidden, InvalidArgument, LegalHold, NotThere
 from holdfast.core.values import Record
 from holdfast.runtime.crises import CRISIS, Crisis, row_of
+from holdfast.runtime.models import Request
 from holdfast.server.identity.entries import Key, Membership, Tenant, User
 from holdfast.server.identity.keeping import Directory
 from holdfast.server.identity.keys import KeyAuthentication, new_key
 from holdfast.server.identity.values import Identity
+from holdfast.testing import ScriptedModel
 from tests.server.conftest import Users, served
 
 
@@ -104,6 +106,31 @@ async def test_a_person_is_erased_with_a_receipt(users: Users, db: hf.Database) 
     assert [receipt.id for receipt in page.receipts] == [done.receipt.id]
     assert (await users("bob").threads()).threads == []
     assert [thread.id for thread in (await users("carol").threads()).threads] == ["carols"]
+
+
+@pytest.mark.parametrize(
+    ("roles", "told"),
+    [("member", "the server's log says more"), ("admin member", "RuntimeError: hunter2 was refused")],
+    ids=["member", "admin"],
+)
+async def test_what_went_wrong_in_a_job_is_told_to_who_decides_for_the_tenant(roles: str, told: str) -> None:
+    def fail(request: Request) -> str:
+        raise RuntimeError("hunter2 was refused")
+
+    said = {"X-Holdfast-User": "alice", "X-Roles": roles}
+    model = ScriptedModel("Hello.", fail)
+    authenticate = Roles("default")
+    async with (
+        hf.open("memory://") as db,
+        served(db, model=model, authenticate=authenticate) as users,  # type: ignore[arg-type]  # headers are a dict here
+    ):
+        await users.http.post("/api/v1/threads/t/turns", json={"message": "hi"}, headers=said)
+        await users.http.post("/api/v1/sessions/t/end", json={}, headers=said)
+        jobs = (await users.http.get("/api/v1/jobs", headers=said)).json()["jobs"]
+        status = (await users.http.get("/api/v1/sessions/t/status", headers=said)).json()
+
+    assert [job["problem"] for job in jobs] == [told]
+    assert [each["problem"] for each in status["unfinished"]] == [told]
 
 
 async def test_receipts_come_in_pages_the_newest_first(users: Users) -> None:

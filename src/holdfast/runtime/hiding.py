@@ -8,7 +8,7 @@ from holdfast.core.errors import HoldfastError, StoreFailed
 _LONGEST = 300
 _PASSING = frozenset((408, 409, 425, 429))
 _HIDDEN = "[hidden]"
-_LOGGED = "the server's log says more"
+LOGGED = "the server's log says more"
 _KEYS = re.compile(
     r"\bbearer\s+\S+|\b(?:sk|pk|rk|gsk|xai|ghp|key|api[-_]?key)[-_=:][\w.*-]{6,}|\bAIza[\w-]{10,}",
     re.IGNORECASE,
@@ -28,7 +28,7 @@ def tellable(error: HoldfastError) -> HoldfastError:
     if not isinstance(error, StoreFailed):
         return error
     facts = error.facts()
-    return type(error)(**{name: _LOGGED if _tells(name, fact) else fact for name, fact in facts.items()})
+    return type(error)(**{name: LOGGED if _tells(name, fact) else fact for name, fact in facts.items()})
 
 
 def _tells(name: str, fact: object) -> bool:

@@ -26,6 +26,7 @@ from holdfast.core.errors import (
 from holdfast.core.values import Scope as CallerScope
 from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.engine import Runtime
+from holdfast.runtime.hiding import LOGGED
 from holdfast.server.agents import Agent
 from holdfast.server.cursors import Cursors
 from holdfast.server.guests import Guest
@@ -144,6 +145,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """
         if role not in self.identity.roles:
             raise Forbidden(problem=f"This needs the role {role!r}.")
+
+    def inside(self, problem: str | None) -> str | None:
+        """What went wrong inside, for who decides for the tenant; to anybody else only that the log says."""
+        return problem if problem is None or ADMIN in self.identity.roles else LOGGED
 
     def operating(self, *roles: str) -> Database:
         """The database of the whole tenant, for one who has such a role in its first workspace.

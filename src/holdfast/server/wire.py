@@ -387,6 +387,7 @@ def episode_view(episode: Episode) -> EpisodeView:
     return EpisodeView(session=episode.thread, **fields)
 
 
-def job_view(job: Job) -> JobView:
-    """A job without its body, which may be anybody's."""
-    return JobView(**{name: getattr(job, name) for name in JobView.__struct_fields__})
+def job_view(job: Job, problem: str | None) -> JobView:
+    """A job without its body, which may be anybody's, and with what may be told of its problem."""
+    fields = {name: getattr(job, name) for name in JobView.__struct_fields__}
+    return JobView(**{**fields, "problem": problem})

@@ -29,6 +29,13 @@ class Broken:
         raise ModelFailed(model="embedder", problem="it is down")
 
 
+class Odd:
+    name = "odd"
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        raise RuntimeError("hunter2 was refused")
+
+
 class Slow:
     name = "slow"
 
@@ -111,6 +118,16 @@ async def test_when_embedding_fails_words_answer(memory: Memory) -> None:
 
     assert (objects(found), found.path) == (["Ann"], "token_recall_after_embed_error")
     assert "it is down" in (found.problem or "")
+
+
+async def test_what_an_embedder_says_that_nobody_foresaw_is_for_the_log(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = await Retriever(memory, Odd()).recall("sister")
+
+    assert (objects(found), found.path) == (["Ann"], "token_recall_after_embed_error")
+    assert found.problem == "RuntimeError; the server's log says more"
+    assert "hunter2 was refused" in caplog.text
 
 
 @pytest.mark.promise("B-12")

@@ -1,6 +1,7 @@
 """What is known that bears on a message: found by words and by vectors, fused by reciprocal rank."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
@@ -11,6 +12,7 @@ from holdfast.core.ranking import fused
 from holdfast.core.text import words
 from holdfast.core.values import Found, Item, RecordQuery
 from holdfast.runtime.context import EmbeddingProvider
+from holdfast.runtime.hiding import LOGGED, tellable
 from holdfast.runtime.memory.embedding import VECTOR, born, current_space, embed_some, space_of, together
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.keeping import Memory
@@ -20,6 +22,7 @@ from holdfast.runtime.memory.vectors import Kept, nearest
 from holdfast.runtime.settings import now_ms
 from holdfast.threads.database import Database
 
+log = logging.getLogger("holdfast")
 RetrievalPath: TypeAlias = Literal["hybrid_rrf", "token_recall", "token_recall_after_embed_error"]
 DAY = 24 * 60 * 60 * 1000
 SEARCHED = 20
@@ -202,9 +205,11 @@ async def query_vector(
             (vector,) = await embedder.embed([message])
     except TimeoutError:
         return None, "token_recall_after_embed_error", f"no vector within {patience} seconds"
-    except Exception as error:  # noqa: BLE001  # an embedder is not ours; words answer, and this is told
-        problem = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
-        return None, "token_recall_after_embed_error", problem
+    except Exception as error:  # an embedder is not ours; words answer, and this is told
+        if isinstance(error, HoldfastError):
+            return None, "token_recall_after_embed_error", str(tellable(error))
+        log.warning("A query got no vector, and was answered by words.", exc_info=error)
+        return None, "token_recall_after_embed_error", f"{type(error).__name__}; {LOGGED}"
     return vector, "hybrid_rrf", None
 
 

@@ -114,7 +114,7 @@ async def list_jobs(
     if len(found) > min(before, passed) + limit:
         end = (shown[-1].due, shown[-1].id) if shown else end
         next = caller.cursor([list(end), before + len(shown)], list_of)
-    return JobPage(jobs=[job_view(job) for job in shown], next=next)
+    return JobPage(jobs=[job_view(job, caller.inside(job.problem)) for job in shown], next=next)
 
 
 @post("/jobs/{job:str}/retry", operation_id="retry_job", status_code=200)
@@ -122,7 +122,8 @@ async def retry_job(job: FromPath[str], caller: Calling) -> JobView:
     """Let a job that was given up be tried again at once. Needs the role admin."""
     caller.need(ADMIN)
     await audit.note(caller.serving.db.scope(tenant=caller.identity.tenant), caller.identity, "retry job")
-    return job_view(await caller.db.jobs.retry(named(job)))
+    again = await caller.db.jobs.retry(named(job))
+    return job_view(again, again.problem)
 
 
 LOOKING = [search, give_feedback, list_jobs, retry_job]

@@ -189,7 +189,10 @@ async def session_status(thread_id: ThreadId, caller: Calling) -> StatusView:
         episode=found.episode.id if found.episode is not None else None,
         idle_since=found.idle_since,
         expires_at=found.expires_at,
-        unfinished=[msgspec.convert(plain(each), UnfinishedView) for each in found.unfinished],
+        unfinished=[
+            msgspec.convert({**plain(each), "problem": caller.inside(each.problem)}, UnfinishedView)
+            for each in found.unfinished
+        ],
         incognito=home.is_incognito,
     )
 
