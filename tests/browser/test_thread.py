@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, expect
 
+import holdfast as hf
 from holdfast.client.bodies import NewItem
 from tests.browser.conftest import Visitor
 from tests.browser.door import door_to
@@ -40,6 +41,46 @@ async def test_an_answer_comes_word_by_word_and_stays(visitor: Visitor) -> None:
 
     await expect(page.get_by_text("I heard: hold on to this.")).to_have_count(1)
     await expect(page.get_by_text("Hold on to this", exact=True)).to_have_count(1)
+
+
+MARKED = """\
+Two **bold** words, a *soft* one, `code`; 2 * 3 * 4 and snake_case_name are left alone.
+
+## What to pack
+1. A light jacket
+2. Shoes:
+   - for hills
+   - for rain
+
+```
+<b>as it is</b> **too**
+```
+<img src=x onerror="document.title='stolen'"> [here](javascript:document.title='stolen')"""
+
+
+async def test_what_a_model_marks_is_shown_as_meant_and_nothing_of_it_is_run(visitor: Visitor) -> None:
+    thread = await visitor.studio.db.create(f"talk-{visitor.user}", owner=visitor.user)
+    await thread.append(items=[hf.user("**Help**"), hf.assistant(MARKED)])
+    page = await visitor.open(f"/studio/threads/talk-{visitor.user}")
+    said = page.locator(".message.assistant .said")
+
+    await expect(said.locator("strong")).to_have_text(["bold", "What to pack"])
+    await expect(said.locator("em")).to_have_text("soft")
+    await expect(said.locator("ol > li")).to_have_text(["A light jacket", "Shoes:", "for hills", "for rain"])
+    await expect(said.locator("code")).to_have_text(["code", "<b>as it is</b> **too**"])
+    await expect(said).to_contain_text("2 * 3 * 4 and snake_case_name are left alone.")
+    await expect(said).to_contain_text("[here](javascript:document.title='stolen')")
+    await expect(said.locator("img, a, b, script")).to_have_count(0)
+    await expect(page.locator(".message.user .said")).to_have_text("**Help**")
+    assert await page.title() != "stolen"
+
+
+async def test_marks_are_shown_while_an_answer_comes(visitor: Visitor) -> None:
+    page, _ = await talking(visitor, "Hello")
+    visitor.studio.go_on.clear()
+    await say(page, "**Hold on** to `this`")
+
+    await expect(page.locator(".message.live strong")).to_have_text("hold on")
 
 
 async def test_a_turn_can_be_stopped(visitor: Visitor) -> None:

@@ -4,6 +4,7 @@ import { get, path, post } from "./api.js";
 import { make, put } from "./dom.js";
 import { icon } from "./icons.js";
 import { button, problem } from "./parts.js";
+import { prose } from "./prose.js";
 import { isAfter, listen } from "./stream.js";
 import { asListed, Transcript } from "./transcript.js";
 
@@ -201,10 +202,11 @@ export class Talk {
       this.dropLive();
       this.say("");
       const said = make("div.said", {});
-      this.live = { name, said, element: make("div.message.assistant.live", {}, said) };
+      this.live = { name, said, text: "", element: make("div.message.assistant.live", {}, said) };
       this.tail.append(this.live.element);
     }
-    this.live.said.append(text);
+    this.live.text += text;
+    put(this.live.said, prose(this.live.text));
   }
 
   dropLive() {

@@ -3,6 +3,7 @@
 import { linked } from "./contacts.js";
 import { make, put } from "./dom.js";
 import { chip, time } from "./parts.js";
+import { prose } from "./prose.js";
 import { shown } from "./words.js";
 
 const ROLES = { user: "User", assistant: "Assistant", system: "System", tool: "Tool" };
@@ -87,7 +88,7 @@ export function bubble(message) {
   return make(`div.message.${role}${isCareful ? ".careful" : ""}`, { "data-version": message.version ?? null },
     make("span.hidden-label", {}, `${ROLES[message.role] ?? message.role}: `),
     exerciseOf(message),
-    make("div.said", {}, isCareful ? linked(message.text) : message.text),
+    make("div.said", {}, isCareful ? linked(message.text) : role === "assistant" ? prose(message.text) : message.text),
     make("div.about", {},
       role === "system" || isAside ? `${ROLES[message.role] ?? message.role}${isAside ? `, seen by ${message.visibility}` : ""} · ` : null,
       time(message.time),
