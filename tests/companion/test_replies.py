@@ -163,6 +163,139 @@ W 2012 roku wszystko się zmieniło.
 Hm.That is e.g. a poem.""".splitlines()
 
 
+UNFIT_ELSEWHERE = """\
+Du hast eindeutig eine Depression.
+Das klingt nach einer Angststörung.
+Sie leiden an einer bipolaren Störung.
+Du bist depressiv.
+Tienes una depresión.
+Eso parece un trastorno de ansiedad.
+Usted tiene TDAH.
+Tu as une dépression.
+Tu souffres d'un trouble anxieux.
+C'est une dépression.
+Hai la depressione.
+Questo sembra un disturbo d'ansia.
+Soffri di depressione.
+Je hebt een depressie.
+Dat klinkt als een angststoornis.
+Je lijdt aan PTSS.
+Masz depresję.
+Cierpisz na zaburzenia lękowe.
+To wygląda na depresję.
+Você tem depressão.
+Isso parece um transtorno de ansiedade.
+Tens uma depressão.
+Sende depresyon var.
+Bu bir anksiyete bozukluğu.
+Depresyonun var.
+Depresyondasın.
+Setz deine Tabletten ab.
+Du solltest deine Medikamente absetzen.
+Nimm 20 mg mehr.
+Deja de tomar tus pastillas.
+Deberías dejar la medicación.
+Arrête tes médicaments.
+Tu devrais arrêter de prendre tes médicaments.
+Smetti di prendere le pillole.
+Dovresti ridurre la dose.
+Stop met je medicijnen.
+Je kunt stoppen met je medicatie.
+Przestań brać leki.
+Powinieneś odstawić leki.
+Pare de tomar seus remédios.
+İlaçlarını bırak.
+Ilaçlarını bırakmalısın.
+Als Therapeutin sehe ich das oft.
+Ich bin dein Therapeut.
+Ich bin ein echter Mensch.
+Soy tu terapeuta.
+Como tu psicólogo, lo veo a menudo.
+Je suis ton thérapeute.
+Je suis une vraie personne.
+En tant que thérapeute, je le vois.
+Sono il tuo terapeuta.
+Come tuo terapeuta, lo vedo.
+Ik ben je therapeut.
+Ik ben een mens.
+Jestem twoim terapeutą.
+Jestem człowiekiem.
+Jako terapeuta widzę to często.
+Sou seu terapeuta.
+Sou uma pessoa.
+Ben senin terapistinim.
+Ben bir insanım.""".splitlines()
+FIT_ELSEWHERE = """\
+Ich bin kein Therapeut.
+Ich bin ein Programm, kein Mensch.
+Viele Menschen mit einer Depression kennen das.
+Du hast erzählt, dass deine Mutter Depressionen hat.
+Hast du deine Medikamente so genommen, wie die Ärztin sagt?
+Sprich mit deinem Arzt über deine Tabletten.
+Du kannst deine Ärztin nach den Tabletten fragen.
+Das ist schwer, und du bist müde.
+Du hast viel zu tun.
+Nimm dir Zeit.
+Als Kind warst du oft allein.
+No soy terapeuta.
+Soy un programa, no una persona.
+Tienes mucho cansancio.
+Hablar con tu médica sobre la medicación puede ayudar.
+Toma tu tiempo.
+Eso es mucho para una persona.
+Je ne suis pas thérapeute.
+Je suis un programme, pas une personne.
+Tu as beaucoup de travail.
+C'est lourd, et c'est normal.
+Tu as dit que ta mère souffre de dépression.
+Prends ton temps.
+Non sono un terapeuta.
+Sono un programma, non una persona.
+Hai dormito poco, e sei stanco.
+Prendi il tempo che ti serve.
+Sei una persona attenta.
+Ik ben geen therapeut.
+Ik ben een programma, geen mens.
+Je bent moe, en dat is logisch.
+Neem de tijd.
+Dat is veel voor één persoon.
+Nie jestem terapeutą.
+Jestem programem, nie człowiekiem.
+Masz dużo na głowie.
+Weź głęboki oddech.
+Não sou terapeuta.
+Sou um programa, não uma pessoa.
+Você tem muito trabalho.
+Isso é muito para uma pessoa.
+Tome o tempo que precisar.
+Ben bir programım, insan değilim.
+Ben bir terapist değilim.
+Bu çok ağır.
+Derin bir nefes al.
+İlaçların hakkında doktorunla konuş.
+Stop met piekeren lukt niet altijd.
+Your doctor may reduce the dose slowly.
+A doctor can double a dose, and you can ask.
+Muchos usan el arte como terapia.
+El humor como medicina ayuda.
+Das ist ein psychologisches Thema, und als psychologisches Thema bekannt.
+Das ist pure Zerstörung.
+Du kannst Pausen machen.
+Puedes tomar un té.
+Tu peux prendre une pause.
+Je kunt een arts bellen over je medicatie.
+Możesz porozmawiać z lekarzem o lekach.
+Pode falar com a sua médica sobre a dose.
+Als Mensch bist du müde.
+Du bist nicht allein.
+Je suis là pour toi.
+Sono qui con te.
+Estou aqui com você.
+Você está triste hoje.
+Tu es fatigué.
+Estás triste, y tienes razón.""".splitlines()
+
+
 @pytest.mark.promise("A-09")
 def test_there_are_eleven_styles_and_eight_approaches_each_with_its_source() -> None:
     approaches = get_args(Approach)
@@ -181,6 +314,14 @@ def test_what_may_not_be_said_is_known(sentence: str) -> None:
 @pytest.mark.parametrize("sentence", FIT)
 def test_what_may_be_said_is_left_alone(sentence: str) -> None:
     assert is_fit(sentence)
+
+
+def test_what_may_not_be_said_is_known_in_eight_other_languages() -> None:
+    assert [sentence for sentence in UNFIT_ELSEWHERE if is_fit(sentence)] == []
+
+
+def test_what_may_be_said_is_left_alone_in_eight_other_languages() -> None:
+    assert [sentence for sentence in FIT_ELSEWHERE if not is_fit(sentence)] == []
 
 
 @pytest.mark.parametrize("sentence", CONTACTS)

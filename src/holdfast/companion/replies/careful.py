@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from holdfast.companion.replies import elsewhere
 from holdfast.companion.replies.contacts import gives_contact, goes_on
 from holdfast.companion.topics import DISORDER
 from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
@@ -44,6 +45,7 @@ POSING = re.compile(
     r"(?:therapist|psychologist|doctor|counsell?or|psychiatrist|human|real\s+person|person)\b",
     re.IGNORECASE,
 )
+UNFIT = (DIAGNOSING, MEDICATING, POSING, elsewhere.DIAGNOSING, elsewhere.MEDICATING, elsewhere.POSING)
 BREAK = re.compile(r"(?<=[.!?…。])[\"'”’)]*\s+|\n+")
 NOTHING_LEFT = (
     "I want to be careful with what I say here: I am a program, and I can neither diagnose nor replace "
@@ -53,8 +55,7 @@ NOTHING_LEFT = (
 
 def is_fit(sentence: str, before: str = "") -> bool:
     """Whether a sentence may be said after the one before it."""
-    unfit = any(unfit.search(sentence) for unfit in (DIAGNOSING, MEDICATING, POSING))
-    return not unfit and not gives_contact(sentence, before)
+    return not any(unfit.search(sentence) for unfit in UNFIT) and not gives_contact(sentence, before)
 
 
 class Careful:

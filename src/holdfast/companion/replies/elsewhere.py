@@ -1,0 +1,72 @@
+"""What no reply may say, in the eight other languages of the fixed words: diagnoses, medication, poses."""
+
+import re
+
+_ILL = (
+    r"(?:d[eé]press\w*|depres(?:i[oó]n|iv|j|yon)\w*|bipol\w*|schi[sz]o\w*|esquizo\w*|borderline|ad[hd]?[ds]\b|"
+    r"tdah?\b|dehb\b|pts[ds]\b|ptbs\b|tept\b|tssb\b|sspt\b|anore[kxs]\w*|bulimi\w*|psychos\w*|psychoz\w*|"
+    r"psicos\w*|autis\w*|(?:\w+s|angst|ess|panik|schlaf|psychische\s)störung\w*|trastorno\w*|troubles?\b|disturb[oi]\b|\w*stoornis\w*|zaburze\w*|"
+    r"transtorno\w*|perturbaç\w*|\w+\sbozukluğu\w*)"
+)
+_MED = (
+    r"(?:medikament\w*|tablett\w*|pillen?\b|dos[ei]\w*|antidepr\w*|medica\w*|pastillas?\b|médicament\w*|"
+    r"comprim\w*|farmac\w*|medicin\w*|pillole\b|medicijn\w*|lek(?:i|ów)\b|tabletk\w*|dawk\w*|remédio\w*|"
+    r"ila[çc]\w*|hap(?:ını|larını)?\b|\d+\s?mg\b)"
+)
+_HELPER = (
+    r"(?:th?[eé]rap[eé]ut\w*|terapist\w*|ps[iy](?:ch|c|k)[oó]lo(?:g(?:e|in|o|a|ue|iem)?|og)\b|arzt|ärztin|"
+    r"m[eé]dic[oa]\b|médecin\b|dottor\w*|dokto?r\w*|arts\b|lekar\w*)"
+)
+_PERSON = r"(?:mensch|human\w*|persona|humain\w*|person(?:ne)?\b|persoon\b|umano|mens\b|człowiek\w*|pessoa)"
+_NOT = r"(?<!no\s)(?<!non\s)(?<!nie\s)(?<!não\s)"
+_SOME = r"(?:(?!mit\b|con\b|avec\b|met\b|com\b|z\b|geen\b|keine?\b)[\w’']+[\s’']+){0,2}?(?:d['’])?"
+
+
+def _either(*ways: str) -> str:
+    return rf"\b(?:{'|'.join(ways)})"
+
+
+DIAGNOSING = re.compile(
+    _either(
+        r"du\s(?:hast|bist|leidest\s(?:an|unter))|sie\s(?:haben|leiden\s(?:an|unter))",
+        r"das\s(?:ist|klingt\snach|sieht\saus\swie)",
+        r"tienes|usted\stiene|padeces|sufres|(?:eso|esto)\s(?:es|parece|suena\sa)",
+        r"tu\s(?:as|es|souffres)|vous\s(?:avez|êtes|souffrez)|c['’]est|(?:ça|cela)\sressemble\sà",
+        r"hai|lei\s(?:ha|soffre\sdi)|soffri\sdi|sei|(?:questa|questo|quello|quella)\s(?:è|sembra)",
+        r"(?:je|jij|u)\s(?:hebt|heeft|bent|lijdt\saan)|(?:dit|dat)\s(?:is|klinkt\sals|lijkt\sop)",
+        r"masz|cierpisz\sna|ma\spani?|to\s(?:jest|wygląda\sna|brzmi\sjak)",
+        r"(?:você|tu)\s(?:tem|tens|está|sofres?\sde)|tens|(?:isso|isto)\s(?:é|parece)",
+        r"sende|bu(?:\sbir)?",
+    )
+    + rf"\s{_SOME}{_ILL}|\b{_ILL}(?:\s+var\b|\s+geçiriyorsun|(?<=d[ae]sın))",
+    re.IGNORECASE,
+)
+MEDICATING = re.compile(
+    _either(
+        r"setze?|nimm|verdopp\w+|halbiere|reduziere|erhöhe|du\s(?:solltest|kannst|musst|könntest)",
+        r"dej(?:a|es)\sde\stomar|toma|tómate|duplica|reduce(?=\s(?:tus?|la)\s)|aumenta",
+        r"(?:deberías|puedes|te\srecomiendo)\s(?:dejar(?:\sde\stomar)?|tomar|reducir|aumentar)",
+        r"arrête(?:\sde\sprendre)?|prends|double(?=\s(?:ta|tes|la)\s)|réduis|augmente",
+        r"(?:tu\s(?:devrais|peux)|je\ste\sconseille\sde?)\s(?:arrêter(?:\sde\sprendre)?|prendre|réduire)",
+        r"smetti\sdi\sprendere|prendi|raddoppia|riduci|aumenta|(?:dovresti|puoi)\s(?:smettere|prendere|ridurre)",
+        r"stop\smet|neem|verdubbel|verlaag|verhoog|je\s(?:moet|kunt|kan)(?:\sstoppen\smet)?",
+        r"przestań\sbrać|odstaw|weź|zwiększ|zmniejsz|podwój|(?:powinieneś|powinnaś|możesz)\s(?:odstawić|brać|wziąć)",
+        r"par[ea]\sde\stomar|tom[ea]|dobr[ea]|reduz[ia]?|aument[ea]|(?:deve|devia|pode)\s(?:parar\sde\stomar|tomar)",
+    )
+    + rf"(?:\s\w+){{0,2}}?\s{_MED}"
+    + rf"|\b{_MED}\s(?:\w+\s)?(?:bırak|kes|al|artır|azalt)(?:malısın|abilirsin|)\b",
+    re.IGNORECASE,
+)
+POSING = re.compile(
+    _either(
+        rf"ich\sbin\s(?:eine?|deine?|ihre?)\s(?:\w+\s)?(?:{_HELPER}|{_PERSON})|als\s(?:deine?\s)?{_HELPER}",
+        rf"{_NOT}soy\s(?:una?\s|tu\s|su\s)?(?:{_HELPER}|{_PERSON})|como\s(?:tu\s|su\s|una?\s|seu\s|teu\s|sua\s)?{_HELPER}",
+        rf"je\ssuis\s(?:une?|ton|ta|votre)\s(?:vraie?\s)?(?:{_HELPER}|{_PERSON})|en\stant\sque\s(?:ton\s)?{_HELPER}",
+        rf"{_NOT}sono\s(?:una?|il\stuo|la\stua)\s(?:{_HELPER}|{_PERSON})|come\s(?:tuo\s|tua\s)?{_HELPER}",
+        rf"ik\sben\s(?:een|je|uw)\s(?:\w+\s)?(?:{_HELPER}|{_PERSON})|als\s(?:je\s)?{_HELPER}",
+        rf"{_NOT}jestem\s(?:twoim\s|twoją\s)?(?:{_HELPER}|{_PERSON})|jako\s(?:twój\s|twoja\s)?{_HELPER}",
+        rf"{_NOT}sou\s(?:uma?\s|seu\s|sua\s|teu\s|tua\s)?(?:{_HELPER}|{_PERSON})",
+        r"ben\s(?:bir\s|senin\s)?(?:terapist|doktor|psikolog|insan)\w*[ıiuü]m\b",
+    ),
+    re.IGNORECASE,
+)
