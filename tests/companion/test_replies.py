@@ -163,6 +163,110 @@ W 2012 roku wszystko się zmieniło.
 Hm.That is e.g. a poem.""".splitlines()
 
 
+UNFIT_OTHERWISE = """\
+You're suffering from depression.
+It seems you have depression.
+I think you have ADHD.
+Sounds like depression to me.
+These are symptoms of depression.
+You show signs of PTSD.
+I believe this is bipolar disorder.
+You may be dealing with depression.
+That could be depression.
+This might be ADHD.
+You're probably bipolar.
+You definitely have an eating disorder.
+What you have is OCD.
+It could well be a panic disorder.
+You likely have generalized anxiety disorder.
+Your symptoms match depression.
+You meet the criteria for depression.
+My diagnosis is burnout.
+You have clinical depression.
+You're experiencing major depression.
+You have been suffering from PTSD for years.
+You should take 20 mg of sertraline.
+Try taking an antidepressant.
+You can safely stop your meds.
+Stop taking your pills.
+Skip your dose tonight.
+Double the dose.
+Take two of your pills.
+It is fine to stop your medication.
+I'd suggest lowering your dose.
+You don't need your medication.
+As your doctor, I say rest.
+I'm a licensed therapist.
+Speaking as a psychologist, this is common.
+I'm human, just like you.
+I am not a bot.
+I am a real human being.
+I'm not a program.
+I'd say you have borderline personality disorder.
+To me, it looks like PTSD.
+Honestly, you might be autistic.
+What you feel is depression.
+Your mood swings suggest bipolar disorder.
+You could have an anxiety disorder.
+That is a panic disorder.
+It may be a sign of psychosis.
+You have all the symptoms of ADHD.
+Maybe you should try sertraline.
+Rest, and stop your pills.
+Perhaps increase your dosage a little.
+You no longer need those tablets.
+Consider taking lithium.
+I would recommend starting an antidepressant.
+Please halve your dose.
+I'm your psychiatrist tonight.
+As a trained counselor I hear this often.
+I am not a robot.""".splitlines()
+FIT_OTHERWISE = """\
+You have told me about your depression before.
+You said the doctor named it depression.
+Have you talked with somebody about whether it could be depression?
+Only a doctor can tell whether that is depression.
+I cannot say whether this is depression.
+Depression can feel like that.
+You are not depressed for no reason.
+If you take medication, please ask your doctor before you change anything.
+Please do not stop your medication without your doctor.
+Did you take your pills today?
+I am not a human.
+I am a program and not a person.
+I'm here with you.
+As a friend would say, rest.
+It sounds like your doctor treats depression.
+Take two deep breaths.
+Stop for a moment.
+You could ask your doctor about the dose.
+That sounds like a lot of stress.
+People with ADHD tell of this too.
+You sleep badly, take your tablets, and still feel tired.
+You told me that you take your medication at night.
+Your doctor said that you have depression, and that was hard to hear.
+Your sister has depression.
+You lost your father, and that is grief.
+You are worried that you have ADHD.
+Your doctor can tell you more about depression.
+You have a lot on your plate, like anybody with a new job.
+It can be like that with grief.
+It is like walking through mud.
+You have been so strong.
+That is a lot of things to deal with.
+Some people find that medication helps.
+You stopped your medication last week, you said.
+Your doctor may want to lower the dose.
+I am not a doctor.
+I am only a program.
+As a parent I would not know.
+You are a person who cares.
+You are human.
+I'm no therapist.
+What would a therapist say?
+A counsellor could help with this.
+That takes time.
+Start with one small thing.""".splitlines()
 UNFIT_ELSEWHERE = """\
 Du hast eindeutig eine Depression.
 Das klingt nach einer Angststörung.
@@ -314,6 +418,14 @@ def test_what_may_not_be_said_is_known(sentence: str) -> None:
 @pytest.mark.parametrize("sentence", FIT)
 def test_what_may_be_said_is_left_alone(sentence: str) -> None:
     assert is_fit(sentence)
+
+
+def test_what_may_not_be_said_is_known_in_other_words() -> None:
+    assert [sentence for sentence in UNFIT_OTHERWISE if is_fit(sentence)] == []
+
+
+def test_what_may_be_said_is_left_alone_in_words_that_are_alike() -> None:
+    assert [sentence for sentence in FIT_OTHERWISE if not is_fit(sentence)] == []
 
 
 def test_what_may_not_be_said_is_known_in_eight_other_languages() -> None:

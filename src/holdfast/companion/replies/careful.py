@@ -17,32 +17,45 @@ from holdfast.companion.topics import DISORDER
 from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
 
 T = TypeVar("T")
+_LINKS = (
+    r"(?:(?:is|are|be|been|have|had|got|do|sounds?|looks?|seems?|appears?|points?|match(?:es)?|fits?|indicates?|"
+    r"suggests?|resembles?|may|might|can|could|must|would|will|probably|likely|clearly|definitely|certainly|surely|"
+    r"obviously|really|perhaps|maybe|well|also|just|suffer(?:ing)?|deal(?:ing)?|experienc(?:e|ing)|liv(?:e|ing)|"
+    r"struggl(?:e|ing)|show(?:ing)?|display(?:ing)?|signs?|symptoms?|cases?|kind|form|type|classic|typical|like|"
+    r"from|with|of|to|in|an?|the|all|some)\s+)"
+)
+"""Words between somebody and what they are said to have: none of them leads anywhere else."""
+_REPORTED = "".join(
+    rf"(?<!{lead}\s)(?<!{lead}\sthat\s)" for lead in ("said", "worried", "afraid", "whether", "if")
+)
+"""Not what others have said or what somebody fears."""
 DIAGNOSING = re.compile(
-    rf"\byou(?:['’]re|\s+are|['’]ve\s+got|\s+have|\s+suffer\s+from|\s+are\s+suffering\s+from|\s+(?:may|"
-    rf"might|could|probably|likely|clearly|"
-    rf"seem\s+to|appear\s+to|must)\s+(?:well\s+|be\s+|have\s+|suffer\s+from\s+|be\s+suffering\s+from\s+|"
-    rf"have\s+got\s+)+)\s*(?:a\s+case\s+of\s+|an?\s+)?{DISORDER}"
-    rf"|\b(?:i\s+(?:would\s+)?diagnose|my\s+diagnosis|your\s+diagnosis\s+is|this\s+is\s+(?:clearly\s+|"
-    rf"a\s+case\s+of\s+|classic\s+)+{DISORDER}"
-    rf"|(?:what\s+you\s+(?:describe|have)|that|this|it)\s+(?:is|sounds\s+like|looks\s+like|points\s+to|"
-    rf"indicates|suggests)\s+(?:an?\s+)?{DISORDER}"
-    rf"|consistent\s+with\s+(?:an?\s+)?{DISORDER}"
+    rf"{_REPORTED}\byou(?:['’](?:re|ve))?\s+{_LINKS}{{0,7}}{DISORDER}"
+    rf"|{_REPORTED}\b(?:it|this|that|these|those|what\s+you\s+\w+|your\s+\w+(?:\s+\w+)?|sounds|looks)\s+"
+    rf"{_LINKS}{{1,7}}{DISORDER}"
+    rf"|\b(?:i\s+(?:would\s+)?diagnose|my\s+diagnosis|your\s+diagnosis\s+is|"
+    rf"you\s+(?:meet|fulfil\w*|fit|match)\s+(?:\w+\s+){{0,3}}criteria|consistent\s+with\s+(?:an?\s+)?{DISORDER}"
     r"|(?:criteria|diagnosis)\s+(?:for|of)\s+\w+.*\byou\b)",
     re.IGNORECASE,
 )
+_MEDICINE = (
+    r"(?:medications?|meds|pills?|tablets?|dose|dosage|antidepressants?|ssris?|benzos?|sertraline|prozac|xanax|"
+    r"lithium|\d+\s*mg)\b"
+)
 MEDICATING = re.compile(
-    r"\b(?:you\s+(?:should|could|can|must|need\s+to|might)|i\s+(?:recommend|suggest|advise)(?:\s+(?:you|"
-    r"that\s+you))?|try\s+to|please|just)\s+(?:\w+\s+)?"
-    r"(?:stop(?:ping)?|start(?:ing)?|tak(?:e|ing)|increas(?:e|ing)|doubl(?:e|ing)|reduc(?:e|ing)|"
-    r"skip(?:ping)?|halv(?:e|ing)|lower(?:ing)?)\s+"
-    r"(?:\w+\s+){0,3}?(?:medication|meds|pills?|tablets?|dose|dosage|antidepressants?|ssris?|benzos?|"
-    r"sertraline|prozac|xanax|lithium|\d+\s*mg)\b",
+    r"(?:^\W*|\b(?:please|just|try(?:\s+to)?|you\s+(?:should|could|can|must|may|might|need\s+to|ought\s+to|"
+    r"have\s+to)|(?:fine|ok(?:ay)?|safe|good|best|better)\s+to|(?:recommend|suggest|advise|consider)"
+    r"(?:\s+(?:you|that\s+you))?)\s+|(?:[,;:]|\band|\bor)\s+(?!tak|start))"
+    r"(?:(?!never\b|not\b|don['’]?t\b)\w+\s+)?"
+    r"(?:stop|start|tak|try|increas|doubl|reduc|skip|halv|lower)(?:p?ing|e)?\s+(?:\w+\s+){0,3}?"
+    rf"{_MEDICINE}|\byou\s+(?:don['’]t|do\s+not|no\s+longer)\s+need\s+(?:\w+\s+){{0,2}}{_MEDICINE}",
     re.IGNORECASE,
 )
+_HELPER = r"(?:therapist|psychologist|doctor|counsell?or|psychiatrist)"
 POSING = re.compile(
-    r"\bas\s+(?:a|an|your)\s+(?:\w+\s+)?(?:therapist|psychologist|doctor|counsell?or|psychiatrist|human),?\s+i\b|"
-    r"\bi(?:['’]m|\s+am)\s+(?:a|your)\s+(?:\w+\s+)?"
-    r"(?:therapist|psychologist|doctor|counsell?or|psychiatrist|human|real\s+person|person)\b",
+    rf"\bas\s+(?:a|an|your)\s+(?:\w+\s+)?(?:{_HELPER}|human),?\s+i\b|\bspeaking\s+as\s+(?:an?|your)\s+{_HELPER}"
+    rf"|\bi(?:['’]m|\s+am)\s+(?:(?:a|your)\s+)?(?:(?!not\b|no\b)\w+\s+)?(?:{_HELPER}|human|real\s+person|person)\b"
+    r"|\bi(?:['’]m|\s+am)\s+not\s+(?:an?\s+|just\s+an?\s+)(?:bot|robot|program|machine|computer|ai)\b",
     re.IGNORECASE,
 )
 UNFIT = (DIAGNOSING, MEDICATING, POSING, elsewhere.DIAGNOSING, elsewhere.MEDICATING, elsewhere.POSING)
