@@ -196,9 +196,9 @@ def is_about_memory(recent: Sequence[Message]) -> bool:
 
 
 def was_command(said: Message, reply: Message) -> bool:
-    """Whether a message was a command that changed what is remembered or brought up, and did not just ask."""
+    """Whether a message was a command that was done at once. One that corrects says how it is, like any other."""
     command = command_in(said.text) if is_about_memory([reply]) else None
-    return command is not None and command.kind not in ("list", "wrong")
+    return command is not None and command.kind not in ("list", "wrong", "correct")
 
 
 async def _answered(memory: Memory, pending: dict[str, Any], *, agreed: bool) -> dict[str, Any]:
