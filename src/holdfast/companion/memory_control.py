@@ -196,7 +196,7 @@ def is_about_memory(recent: Sequence[Message]) -> bool:
 
 
 def was_command(said: Message, reply: Message) -> bool:
-    """Whether a message was a command that was done at once. One that corrects says how it is, like any other."""
+    """Whether a message was a command, done at once. One that corrects says how it is, like any message."""
     command = command_in(said.text) if is_about_memory([reply]) else None
     return command is not None and command.kind not in ("list", "wrong", "correct")
 
