@@ -109,15 +109,21 @@ async def test_a_person_is_erased_with_a_receipt(users: Users, db: hf.Database) 
 
 
 @pytest.mark.parametrize(
-    ("roles", "told"),
-    [("member", "the server's log says more"), ("admin member", "RuntimeError: hunter2 was refused")],
-    ids=["member", "admin"],
+    ("roles", "workspace", "told"),
+    [
+        ("member", "default", "the server's log says more"),
+        ("admin member", "default", "RuntimeError: hunter2 was refused"),
+        ("admin member", "another", "the server's log says more"),
+    ],
+    ids=["member", "admin", "admin of another workspace"],
 )
-async def test_what_went_wrong_in_a_job_is_told_to_who_decides_for_the_tenant(roles: str, told: str) -> None:
+async def test_what_went_wrong_in_a_job_is_told_to_who_decides_for_the_tenant(
+    roles: str, workspace: str, told: str
+) -> None:
     def fail(request: Request) -> str:
         raise RuntimeError("hunter2 was refused")
 
-    said = {"X-Holdfast-User": "alice", "X-Roles": roles}
+    said = {"X-Holdfast-User": "alice", "X-Roles": roles, "X-Workspace": workspace}
     model = ScriptedModel("Hello.", fail)
     authenticate = Roles("default")
     async with (

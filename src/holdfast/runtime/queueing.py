@@ -83,7 +83,7 @@ async def drained(db: Database, thread: str, begin: Callable[[Asked, Drop], Awai
             log.warning("A queued turn of thread %s failed: %s", thread, error)
             if await holds(db, queued.leave.id):
                 return
-        except Exception:  # a stage is not ours; the run's end says what it raised
+        except Exception:  # a stage is not ours; the next turn goes on
             log.exception("A queued turn of thread %s failed.", thread)
 
 

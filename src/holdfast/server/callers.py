@@ -148,7 +148,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     def inside(self, problem: str | None) -> str | None:
         """What went wrong inside, for who decides for the tenant; to anybody else only that the log says."""
-        return problem if problem is None or ADMIN in self.identity.roles else LOGGED
+        decides = ADMIN in self.identity.roles and self.identity.workspace == DEFAULT_WORKSPACE
+        return problem if problem is None or decides else LOGGED
 
     def operating(self, *roles: str) -> Database:
         """The database of the whole tenant, for one who has such a role in its first workspace.

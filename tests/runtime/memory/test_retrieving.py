@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import msgspec
@@ -120,14 +121,16 @@ async def test_when_embedding_fails_words_answer(memory: Memory) -> None:
     assert "it is down" in (found.problem or "")
 
 
-async def test_what_an_embedder_says_that_nobody_foresaw_is_for_the_log(
-    memory: Memory, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("level", "told"), [(logging.INFO, False), (logging.DEBUG, True)])
+async def test_what_an_embedder_says_that_nobody_foresaw_is_for_who_looks_for_it(
+    memory: Memory, caplog: pytest.LogCaptureFixture, level: int, *, told: bool
 ) -> None:
-    found = await Retriever(memory, Odd()).recall("sister")
+    with caplog.at_level(level, logger="holdfast"):
+        found = await Retriever(memory, Odd()).recall("sister")
 
     assert (objects(found), found.path) == (["Ann"], "token_recall_after_embed_error")
-    assert found.problem == "RuntimeError; the server's log says more"
-    assert "hunter2 was refused" in caplog.text
+    assert (found.problem, "RuntimeError" in caplog.text) == ("RuntimeError", True)
+    assert ("hunter2 was refused" in caplog.text) is told
 
 
 @pytest.mark.promise("B-12")

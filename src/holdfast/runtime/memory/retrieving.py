@@ -12,7 +12,7 @@ from holdfast.core.ranking import fused
 from holdfast.core.text import words
 from holdfast.core.values import Found, Item, RecordQuery
 from holdfast.runtime.context import EmbeddingProvider
-from holdfast.runtime.hiding import LOGGED, tellable
+from holdfast.runtime.hiding import tellable
 from holdfast.runtime.memory.embedding import VECTOR, born, current_space, embed_some, space_of, together
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.keeping import Memory
@@ -206,10 +206,10 @@ async def query_vector(
     except TimeoutError:
         return None, "token_recall_after_embed_error", f"no vector within {patience} seconds"
     except Exception as error:  # an embedder is not ours; words answer, and this is told
-        if isinstance(error, HoldfastError):
-            return None, "token_recall_after_embed_error", str(tellable(error))
-        log.warning("A query got no vector, and was answered by words.", exc_info=error)
-        return None, "token_recall_after_embed_error", f"{type(error).__name__}; {LOGGED}"
+        log.warning("A query got no vector, and was answered by words: %s", type(error).__name__)
+        log.debug("Why, in words that may be the query's:", exc_info=error)
+        problem = str(tellable(error)) if isinstance(error, HoldfastError) else type(error).__name__
+        return None, "token_recall_after_embed_error", problem
     return vector, "hybrid_rrf", None
 
 
