@@ -111,7 +111,25 @@ Rufnummer 1 4 7
 Look at mindhelp.care.
 Go to findahelpline.co and see.
 SAMARITANS.ORG is where to look.
-mindhelp dot care""".splitlines()
+mindhelp dot care
+Call 988 day or night.
+Text SHOUT to 85258 day or night, it is free.
+Call 5550199 day or night.
+You can reach somebody there on 1737 day and night.
+Ruf 1738 Tag und Nacht an.
+Unter 142 Tag und Nacht.
+Appelle le 1738 jour et nuit.
+Llama al 1738 día y noche.
+Chiama il 1738 giorno e notte.
+Bel 1738 dag en nacht.
+Ligue para o 1738 dia e noite.
+Zadzwoń pod 1738 dzień i noc.
+1738 gece gündüz açık.
+Text HOME to 741741 message and data rates may apply.
+Text 85258 people will answer.
+Call them in 1738.
+Text from 1234.
+Get support from 1737, any time.""".splitlines()
 ORDINARY = """\
 Breathe in for 4, hold for 4, and out for 4.
 Try the 5-4-3-2-1 exercise, or 4-7-8 breathing.
@@ -160,7 +178,12 @@ Breathe in 4-2-6-2, or try the 20-20-20 rule.
 Deine Miete ist 850 Euro.
 De 120 a 150 es mucho.
 W 2012 roku wszystko się zmieniło.
-Hm.That is e.g. a poem.""".splitlines()
+Hm.That is e.g. a poem.
+You lost contact in 2019, and that was a long time ago.
+It took you 300 days and nights to call her.
+You were up day and night for 10 days.
+From 1998 on you lived there.
+Pick a number, 1 to 10, or a number close to 10.""".splitlines()
 
 
 UNFIT_OTHERWISE = """\
@@ -220,7 +243,23 @@ I would recommend starting an antidepressant.
 Please halve your dose.
 I'm your psychiatrist tonight.
 As a trained counselor I hear this often.
-I am not a robot.""".splitlines()
+I am not a robot.
+You have **depression**.
+You clearly have *PTSD*.
+You have _depression_.
+You should stop taking your **pills**.
+I am a **real person**.
+You have ADD.
+It could be ADD, like your brother.
+I'm a licensed clinical psychologist.
+I'm an experienced therapist.
+I'm actually a doctor.
+I am a psychotherapist.
+As a licensed clinical psychologist, I see this a lot.
+Stopping your meds would help.
+Perhaps stopping the pills is the way.
+Keep skipping your dose.
+2. Stop taking your pills.""".splitlines()
 FIT_OTHERWISE = """\
 You have told me about your depression before.
 You said the doctor named it depression.
@@ -266,7 +305,28 @@ I'm no therapist.
 What would a therapist say?
 A counsellor could help with this.
 That takes time.
-Start with one small thing.""".splitlines()
+Start with one small thing.
+You can add one small thing.
+You could also add a walk.
+It may well add up.
+These can add up.
+You add so much to their lives.
+You can address that with her.
+Stopping your meds suddenly can be risky.
+Stopping your meds is best talked over with your doctor.
+Starting medication can feel scary.
+Honestly, stopping your meds all at once can be risky.
+Keep taking your tablets as prescribed.
+Please keep taking your medication until you have talked with your doctor.
+How long have you had depression?
+You mentioned that you have PTSD.
+You told me you have depression.
+You shared that you have been living with PTSD.
+You shared with me that you have ADHD.
+Your doctor told you that you have depression.
+I'm glad your doctor listened.
+I'm a program, no licensed therapist.
+I am not a licensed clinical psychologist.""".splitlines()
 UNFIT_ELSEWHERE = """\
 Du hast eindeutig eine Depression.
 Das klingt nach einer Angststörung.
@@ -328,7 +388,34 @@ Jako terapeuta widzę to często.
 Sou seu terapeuta.
 Sou uma pessoa.
 Ben senin terapistinim.
-Ben bir insanım.""".splitlines()
+Ben bir insanım.
+Du hast **ADHS**.
+Du hast _ADHS_.
+Setz deine **Tabletten** ab.
+Je suis psychologue.
+Je suis médecin, crois-moi.
+Je suis psychiatre.
+Ich bin Psychologin.
+Ich bin Therapeut und sehe das oft.
+Ich bin Psychotherapeutin.
+Ich bin selbst Ärztin.
+Ik ben psycholoog.
+Ik ben arts.
+Ik ben dokter.
+Sono psicologa.
+Sono uno psicologo.
+Sono un medico.
+Soy psicóloga.
+Soy psiquiatra.
+Jestem psychologiem.
+Sou médica.
+Ben psikoloğum.
+Ben doktorum.
+Du solltest deine Medikamente nicht mehr nehmen.
+Deberías tomar estas pastillas.
+No deberías tomar tus pastillas.
+Não tome seus remédios.
+Ne prends pas tes médicaments.""".splitlines()
 FIT_ELSEWHERE = """\
 Ich bin kein Therapeut.
 Ich bin ein Programm, kein Mensch.
@@ -397,7 +484,26 @@ Sono qui con te.
 Estou aqui com você.
 Você está triste hoje.
 Tu es fatigué.
-Estás triste, y tienes razón.""".splitlines()
+Estás triste, y tienes razón.
+Ich bin nicht Therapeut.
+Ich bin keine Psychologin.
+Ich bin weder Arzt noch Therapeut.
+Je ne suis pas psychologue.
+Je suis pas médecin.
+Ik ben geen psycholoog.
+Non sono psicologa.
+Non sono uno psicologo.
+Sono medici, e ti possono aiutare.
+Ci sono terapeute che ascoltano.
+Ben psikolog değilim.
+Du solltest deine Medikamente nicht absetzen, ohne zu fragen.
+Setz deine Tabletten nicht einfach ab.
+No dejes de tomar tus pastillas de golpe.
+No deberías dejar la medicación sin preguntar.
+N'arrête pas tes médicaments d'un coup.
+Non dovresti smettere le medicine di colpo.
+Nie powinieneś odstawić leków bez lekarza.
+Não pare de tomar os remédios de repente.""".splitlines()
 
 
 @pytest.mark.promise("A-09")

@@ -12,11 +12,13 @@ from typing import TypeVar, cast
 import msgspec
 
 from holdfast.companion.replies import elsewhere
-from holdfast.companion.replies.contacts import gives_contact, goes_on
+from holdfast.companion.replies.contacts import gives_contact, goes_on, plain
 from holdfast.companion.topics import DISORDER
 from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
 
 T = TypeVar("T")
+_DISORDER = rf"(?!(?-i:add)){DISORDER}"
+"""Not the verb, nor the beginning of an address."""
 _LINKS = (
     r"(?:(?:is|are|be|been|have|had|got|do|sounds?|looks?|seems?|appears?|points?|match(?:es)?|fits?|indicates?|"
     r"suggests?|resembles?|may|might|can|could|must|would|will|probably|likely|clearly|definitely|certainly|surely|"
@@ -26,15 +28,19 @@ _LINKS = (
 )
 """Words between somebody and what they are said to have: none of them leads anywhere else."""
 _REPORTED = "".join(
-    rf"(?<!{lead}\s)(?<!{lead}\sthat\s)" for lead in ("said", "worried", "afraid", "whether", "if")
+    rf"(?<!{lead}\s)(?<!{lead}\sthat\s)"
+    for lead in (
+        *("said", "you say", "wrote", "told me", "told you", "mentioned", "shared", "shared with me"),
+        *("worried", "afraid", "whether", "if"),
+    )
 )
 """Not what others have said or what somebody fears."""
 DIAGNOSING = re.compile(
-    rf"{_REPORTED}\byou(?:['’](?:re|ve))?\s+{_LINKS}{{0,7}}{DISORDER}"
+    rf"{_REPORTED}(?<!\bhave\s)\byou(?:['’](?:re|ve))?\s+{_LINKS}{{0,7}}{_DISORDER}"
     rf"|{_REPORTED}\b(?:it|this|that|these|those|what\s+you\s+\w+|your\s+\w+(?:\s+\w+)?|sounds|looks)\s+"
-    rf"{_LINKS}{{1,7}}{DISORDER}"
+    rf"{_LINKS}{{1,7}}{_DISORDER}"
     rf"|\b(?:i\s+(?:would\s+)?diagnose|my\s+diagnosis|your\s+diagnosis\s+is|"
-    rf"you\s+(?:meet|fulfil\w*|fit|match)\s+(?:\w+\s+){{0,3}}criteria|consistent\s+with\s+(?:an?\s+)?{DISORDER}"
+    rf"you\s+(?:meet|fulfil\w*|fit|match)\s+(?:\w+\s+){{0,3}}criteria|consistent\s+with\s+(?:an?\s+)?{_DISORDER}"
     r"|(?:criteria|diagnosis)\s+(?:for|of)\s+\w+.*\byou\b)",
     re.IGNORECASE,
 )
@@ -42,19 +48,27 @@ _MEDICINE = (
     r"(?:medications?|meds|pills?|tablets?|dose|dosage|antidepressants?|ssris?|benzos?|sertraline|prozac|xanax|"
     r"lithium|\d+\s*mg)\b"
 )
+_CHANGING = r"(?:stop|start|tak|try|increas|doubl|reduc|skip|halv|lower)(?:p?ing|e)?"
 MEDICATING = re.compile(
-    r"(?:^\W*|\b(?:please|just|try(?:\s+to)?|you\s+(?:should|could|can|must|may|might|need\s+to|ought\s+to|"
-    r"have\s+to)|(?:fine|ok(?:ay)?|safe|good|best|better)\s+to|(?:recommend|suggest|advise|consider)"
-    r"(?:\s+(?:you|that\s+you))?)\s+|(?:[,;:]|\band|\bor)\s+(?!tak|start))"
-    r"(?:(?!never\b|not\b|don['’]?t\b)\w+\s+)?"
-    r"(?:stop|start|tak|try|increas|doubl|reduc|skip|halv|lower)(?:p?ing|e)?\s+(?:\w+\s+){0,3}?"
-    rf"{_MEDICINE}|\byou\s+(?:don['’]t|do\s+not|no\s+longer)\s+need\s+(?:\w+\s+){{0,2}}{_MEDICINE}",
+    r"(?:^[\W\d]*(?!\w+ing\b)|\b(?:please|just|try(?:\s+to)?|"
+    r"you\s+(?:should|could|can|must|may|might|need\s+to|ought\s+to|have\s+to)|"
+    r"(?:fine|ok(?:ay)?|safe|good|best|better)\s+to|(?:recommend|suggest|advise|consider)"
+    r"(?:\s+(?:you|that\s+you))?)\s+|(?:[,;:]|\band|\bor)\s+(?!tak|start|\w+ing\b))"
+    r"(?:(?!never\b|not\b|don['’]?t\b|(?:keep|continue)\s+taking\b)\w+\s+)?"
+    rf"{_CHANGING}\s+(?:\w+\s+){{0,3}}?{_MEDICINE}"
+    rf"|^[\W\d]*{_CHANGING}\s+(?:\w+\s+){{0,3}}?{_MEDICINE}(?!.*\b(?:not|never|without|doctor|prescri\w+)\b)"
+    r".*\b(?:helps?|good|fine|ok(?:ay)?|best|better|safe)\b"
+    rf"|\byou\s+(?:don['’]t|do\s+not|no\s+longer)\s+need\s+(?:\w+\s+){{0,2}}{_MEDICINE}",
     re.IGNORECASE,
 )
-_HELPER = r"(?:therapist|psychologist|doctor|counsell?or|psychiatrist)"
+_HELPER = (
+    r"(?:(?:licensed|certified|registered|qualified|trained|professional|clinical|medical)\s+)*"
+    r"(?:(?:psycho)?therapist|psychologist|doctor|counsell?or|psychiatrist)"
+)
 POSING = re.compile(
     rf"\bas\s+(?:a|an|your)\s+(?:\w+\s+)?(?:{_HELPER}|human),?\s+i\b|\bspeaking\s+as\s+(?:an?|your)\s+{_HELPER}"
-    rf"|\bi(?:['’]m|\s+am)\s+(?:(?:a|your)\s+)?(?:(?!not\b|no\b)\w+\s+)?(?:{_HELPER}|human|real\s+person|person)\b"
+    rf"|\bi(?:['’]m|\s+am)\s+(?:(?:really|actually|also)\s+)?(?:(?:an?|your)\s+)?(?:(?!not\b|no\b)\w+\s+)?"
+    rf"(?:{_HELPER}|human|real\s+person|person)\b"
     r"|\bi(?:['’]m|\s+am)\s+not\s+(?:an?\s+|just\s+an?\s+)(?:bot|robot|program|machine|computer|ai)\b",
     re.IGNORECASE,
 )
@@ -68,7 +82,8 @@ NOTHING_LEFT = (
 
 def is_fit(sentence: str, before: str = "") -> bool:
     """Whether a sentence may be said after the one before it."""
-    return not any(unfit.search(sentence) for unfit in UNFIT) and not gives_contact(sentence, before)
+    text = " ".join(plain(sentence).split())
+    return not any(unfit.search(text) for unfit in UNFIT) and not gives_contact(text, before)
 
 
 class Careful:

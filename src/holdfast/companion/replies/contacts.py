@@ -26,11 +26,21 @@ _CALLING = (
     r"|numbers?|\w*nummer|n[uú]mero|numéro|numer|numara\w*|\w*(?:hot|help|life)line|samu"
 )
 CALLING = re.compile(rf"\b(?:{_CALLING})\b", re.IGNORECASE)
-CALLED = re.compile(
+_CALLED = (
     rf"\b(?:{_CALLING})\b[\s:,(]*(?:(?:the|number|die|den|der|nummer|al|el|número|le|les|numéro|il|lo|"
-    rf"numero|het|na|pod|numer|para|o|a|au|us|them|now|is|ist)[\s:,(]+){{0,3}}\d(?:[\s.-]?\d)+(?![\d:])",
+    r"numero|het|na|pod|numer|para|o|a|au|us|them|now|is|ist)[\s:,(]+){0,3}"
+)
+CALLED = re.compile(rf"{_CALLED}\d(?:[\s.-]?\d)+(?![\d:])", re.IGNORECASE)
+LONG_CALLED = re.compile(
+    rf"(?:{_CALLED}|\b(?:text|sms)\s\w+\sto\s)\d(?:[\s.-]?\d){{2,}}(?![\d:])", re.IGNORECASE
+)
+"""Too long for a time or a few of something: one to call, whatever word comes after it."""
+ALWAYS = re.compile(
+    r"\b(?:day\s(?:or|and|&)\snight|night\s(?:or|and|&)\sday|tag\s(?:und|&)\snacht|d[ií]a\sy\snoche|jour\set\snuit|"
+    r"nuit\set\sjour|giorno\se\snotte|notte\se\sgiorno|dag\sen\snacht|dzień\si\snoc|dia\se\snoite|gece\sgündüz)\b",
     re.IGNORECASE,
 )
+"""No days and nights that a number before them counts."""
 _UNITS = (
     r"%|°|€|\$|£|h\b|min\b|sec\b|s\b|[km]g\b|km\b|kcal|m\b|cm\b|bpm\b|beats\b|"
     r"(?:more |other |different |long |whole |full |small |tiny |good |deep |slow |weitere |volle |"
@@ -56,8 +66,8 @@ ORDINARY = re.compile(
     r"|\b(?:at|um|à|alle|om|às)\s\d{1,2}\.\d{2}\b"
     r"|(?<![\d/])\d{1,3}/\d{1,2}(?![\d/])|\b0[.,]\d{1,2}\b|[$€£]\s?\d+(?:[.,]\d+)*"
     r"|\b\d{1,2}[./-]\d{1,2}[./-](?:19|20)\d\d\b|\b(?:19|20)\d\d-\d\d-\d\d\b"
-    r"|\b(?:in|since|from|until|im|seit|en|depuis|desde|em|nel|dal|sinds|od|w|\d\d?\.?\s\w{3,9})\s"
-    r"(?:1\d|20)\d\d\b"
+    r"|\b(?:in|since|until|im|seit|en|depuis|desde|em|nel|dal|sinds|od|w|\d\d?\.?\s\w{3,9})\s"
+    r"(?:18|19|20)\d\d\b"
     r"|\b[1-9]\d{0,2}(?:,\d{3})+\b",
     re.IGNORECASE,
 )
@@ -102,14 +112,15 @@ WORDED = re.compile(
 
 def gives_contact(sentence: str, before: str = "") -> bool:
     """Whether a sentence gives a number to call or an address, read after the one before it."""
-    text = _plain(sentence)
+    text = plain(sentence)
     if ADDRESS.search(text) or LETTERED.search(text):
         return True
-    calling = bool(CALLING.search(f"{_plain(before)} {text}"))
+    calling = bool(CALLING.search(f"{plain(before)} {text}"))
     if calling and WORDED.search(text):
         return True
-    rest = ORDINARY.sub(" · ", SPELLED.sub(_in_digits, text))
-    if CALLED.search(rest):
+    counted = ALWAYS.sub("·", SPELLED.sub(_in_digits, text))
+    rest = ORDINARY.sub(" · ", counted)
+    if LONG_CALLED.search(counted) or CALLED.search(rest):
         return True
     groups = GROUPS.findall(rest if calling else LOOSE.sub(" · ", rest))
     return any(_is_to_call(group, calling=calling) for group in groups)
@@ -124,7 +135,7 @@ def addresses(text: str) -> Iterator[str]:
 
 def numbers(text: str) -> set[str]:
     """The numbers of a text, each with its groups put together."""
-    rest = SPELLED.sub(_in_digits, _plain(text))
+    rest = SPELLED.sub(_in_digits, plain(text))
     return {_digits(group) for group in GROUPS.findall(rest)}
 
 
@@ -136,7 +147,7 @@ def goes_on(piece: str, rest: str) -> bool:
     return rest[:1].isdigit() or len(found) == 1
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A text without marks and forms that only change how it looks."""
     normal = unicodedata.normalize("NFKC", text)
     shown = "".join(mark for mark in normal if unicodedata.category(mark) not in ("Cf", "Me", "Mn"))

@@ -14,8 +14,9 @@ _MED = (
     r"ila[çc]\w*|hap(?:ını|larını)?\b|\d+\s?mg\b)"
 )
 _HELPER = (
-    r"(?:th?[eé]rap[eé]ut\w*|terapist\w*|ps[iy](?:ch|c|k)[oó]lo(?:g(?:e|in|o|a|ue|iem)?|og)\b|arzt|ärztin|"
-    r"m[eé]dic[oa]\b|médecin\b|dottor\w*|dokto?r\w*|arts\b|lekar\w*)"
+    r"(?:(?:ps[iy](?:ch|c|k)o)?th?[eé]rap[eé]ut\w*|terapist\w*|ps[iy](?:ch|c|k)[oó]lo(?:g(?:e|in|o|a|ue|iem)?|og)\b|"
+    r"ps[iy](?:ch|k|qu)iat(?:er(?:in)?|r[aeą])\b|arzt|ärztin|"
+    r"m[eé]dic[oa]\b|médecin\b|dottor\w*|dokt[oe]?r\w*|arts\b|lekar\w*)"
 )
 _PERSON = r"(?:mensch|human\w*|persona|humain\w*|person(?:ne)?\b|persoon\b|umano|mens\b|człowiek\w*|pessoa)"
 _NOT = r"(?<!no\s)(?<!non\s)(?<!nie\s)(?<!não\s)"
@@ -24,6 +25,11 @@ _SOME = r"(?:(?!mit\b|con\b|avec\b|met\b|com\b|z\b|geen\b|keine?\b)[\w’']+[\s�
 
 def _either(*ways: str) -> str:
     return rf"\b(?:{'|'.join(ways)})"
+
+
+def _should(modal: str, change: str, take: str) -> str:
+    """Advice to change what is taken, or to take it; not to change it is no such advice."""
+    return rf"{_NOT}(?:{modal})\s(?:{change})|(?:{modal})\s(?:{take})"
 
 
 DIAGNOSING = re.compile(
@@ -44,29 +50,32 @@ DIAGNOSING = re.compile(
 MEDICATING = re.compile(
     _either(
         r"setze?|nimm|verdopp\w+|halbiere|reduziere|erhöhe|du\s(?:solltest|kannst|musst|könntest)",
-        r"dej(?:a|es)\sde\stomar|toma|tómate|duplica|reduce(?=\s(?:tus?|la)\s)|aumenta",
-        r"(?:deberías|puedes|te\srecomiendo)\s(?:dejar(?:\sde\stomar)?|tomar|reducir|aumentar)",
-        r"arrête(?:\sde\sprendre)?|prends|double(?=\s(?:ta|tes|la)\s)|réduis|augmente",
+        rf"{_NOT}dej(?:a|es)\sde\stomar|toma|tómate|duplica|reduce(?=\s(?:tus?|la)\s)|aumenta",
+        _should(r"deberías|puedes|te\srecomiendo", r"dejar(?:\sde\stomar)?|reducir|aumentar", "tomar"),
+        r"arrête(?!\spas\b)(?:\sde\sprendre)?|prends|double(?=\s(?:ta|tes|la)\s)|réduis|augmente",
         r"(?:tu\s(?:devrais|peux)|je\ste\sconseille\sde?)\s(?:arrêter(?:\sde\sprendre)?|prendre|réduire)",
-        r"smetti\sdi\sprendere|prendi|raddoppia|riduci|aumenta|(?:dovresti|puoi)\s(?:smettere|prendere|ridurre)",
+        r"smetti\sdi\sprendere|prendi|raddoppia|riduci|aumenta",
+        _should("dovresti|puoi", "smettere|ridurre", "prendere"),
         r"stop\smet|neem|verdubbel|verlaag|verhoog|je\s(?:moet|kunt|kan)(?:\sstoppen\smet)?",
-        r"przestań\sbrać|odstaw|weź|zwiększ|zmniejsz|podwój|(?:powinieneś|powinnaś|możesz)\s(?:odstawić|brać|wziąć)",
-        r"par[ea]\sde\stomar|tom[ea]|dobr[ea]|reduz[ia]?|aument[ea]|(?:deve|devia|pode)\s(?:parar\sde\stomar|tomar)",
+        r"przestań\sbrać|odstaw|weź|zwiększ|zmniejsz|podwój",
+        _should("powinieneś|powinnaś|możesz", "odstawić", "brać|wziąć"),
+        rf"{_NOT}par[ea]\sde\stomar|tom[ea]|dobr[ea]|reduz[ia]?|aument[ea]",
+        _should("deve|devia|pode", r"parar\sde\stomar", "tomar"),
     )
-    + rf"(?:\s\w+){{0,2}}?\s{_MED}"
+    + rf"(?:\s\w+){{0,2}}?\s{_MED}\b(?!\snicht\s(?:\w+\s)?(?:ab|weg|reduz|verd|halb|ohne))"
     + rf"|\b{_MED}\s(?:\w+\s)?(?:bırak|kes|al|artır|azalt)(?:malısın|abilirsin|)\b",
     re.IGNORECASE,
 )
 POSING = re.compile(
     _either(
-        rf"ich\sbin\s(?:eine?|deine?|ihre?)\s(?:\w+\s)?(?:{_HELPER}|{_PERSON})|als\s(?:deine?\s)?{_HELPER}",
+        rf"ich\sbin\s(?:selbst\s)?(?:(?:eine?|deine?|ihre?)\s(?:\w+\s)?(?:{_HELPER}|{_PERSON})|{_HELPER})|als\s(?:deine?\s)?{_HELPER}",
         rf"{_NOT}soy\s(?:una?\s|tu\s|su\s)?(?:{_HELPER}|{_PERSON})|como\s(?:tu\s|su\s|una?\s|seu\s|teu\s|sua\s)?{_HELPER}",
-        rf"je\ssuis\s(?:une?|ton|ta|votre)\s(?:vraie?\s)?(?:{_HELPER}|{_PERSON})|en\stant\sque\s(?:ton\s)?{_HELPER}",
-        rf"{_NOT}sono\s(?:una?|il\stuo|la\stua)\s(?:{_HELPER}|{_PERSON})|come\s(?:tuo\s|tua\s)?{_HELPER}",
-        rf"ik\sben\s(?:een|je|uw)\s(?:\w+\s)?(?:{_HELPER}|{_PERSON})|als\s(?:je\s)?{_HELPER}",
+        rf"je\ssuis\s(?:(?:une?|ton|ta|votre)\s(?:vraie?\s)?(?:{_HELPER}|{_PERSON})|{_HELPER})|en\stant\sque\s(?:ton\s)?{_HELPER}",
+        rf"{_NOT}(?<!ci\s)sono\s(?:(?:un[ao]?|il\stuo|la\stua)\s(?:{_HELPER}|{_PERSON})|(?!\w+i\b){_HELPER})|come\s(?:tuo\s|tua\s)?{_HELPER}",
+        rf"ik\sben\s(?:(?:een|je|uw)\s(?:\w+\s)?(?:{_HELPER}|{_PERSON})|{_HELPER})|als\s(?:je\s)?{_HELPER}",
         rf"{_NOT}jestem\s(?:twoim\s|twoją\s)?(?:{_HELPER}|{_PERSON})|jako\s(?:twój\s|twoja\s)?{_HELPER}",
         rf"{_NOT}sou\s(?:uma?\s|seu\s|sua\s|teu\s|tua\s)?(?:{_HELPER}|{_PERSON})",
-        r"ben\s(?:bir\s|senin\s)?(?:terapist|doktor|psikolog|insan)\w*[ıiuü]m\b",
+        r"ben\s(?:bir\s|senin\s)?(?:terapist|doktor|psikolo[gğ]|insan)\w*[ıiuü]m\b",
     ),
     re.IGNORECASE,
 )
