@@ -46,16 +46,31 @@ async def test_an_answer_comes_word_by_word_and_stays(visitor: Visitor) -> None:
 MARKED = """\
 Two **bold** words, a *soft* one, `code`; 2 * 3 * 4 and snake_case_name are left alone.
 
-## What to pack
-1. A light jacket
-2. Shoes:
+## What to **pack**
+1. Shoes:
    - for hills
    - for rain
+2. A light jacket
+
+Then:
+  3. Rest
+  3. Go
 
 ```
 <b>as it is</b> **too**
 ```
 <img src=x onerror="document.title='stolen'"> [here](javascript:document.title='stolen')"""
+
+
+async def markers_in(page: Page) -> list[str]:
+    """What is drawn before the items of lists in what was said, as a reader of screens has it."""
+    session = await page.context.new_cdp_session(page)
+    tree = await session.send("Accessibility.getFullAXTree")
+    return [
+        node["name"]["value"].strip()
+        for node in tree["nodes"]
+        if node.get("role", {}).get("value") == "ListMarker"
+    ]
 
 
 async def test_what_a_model_marks_is_shown_as_meant_and_nothing_of_it_is_run(visitor: Visitor) -> None:
@@ -65,8 +80,9 @@ async def test_what_a_model_marks_is_shown_as_meant_and_nothing_of_it_is_run(vis
     said = page.locator(".message.assistant .said")
 
     await expect(said.locator("strong")).to_have_text(["bold", "What to pack"])
+    assert await markers_in(page) == ["1.", "◦", "◦", "2.", "3.", "4."]
     await expect(said.locator("em")).to_have_text("soft")
-    await expect(said.locator("ol > li")).to_have_text(["A light jacket", "Shoes:", "for hills", "for rain"])
+    await expect(said.locator("ol > li.deep")).to_have_text(["for hills", "for rain"])
     await expect(said.locator("code")).to_have_text(["code", "<b>as it is</b> **too**"])
     await expect(said).to_contain_text("2 * 3 * 4 and snake_case_name are left alone.")
     await expect(said).to_contain_text("[here](javascript:document.title='stolen')")

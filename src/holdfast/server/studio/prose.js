@@ -50,20 +50,23 @@ function listed(lines, at) {
   let next = at;
   for (let here = at; here < lines.length; here += 1) {
     const item = ITEM.exec(lines[here]);
-    const isDeep = /^\s/.test(lines[here]);
-    if (item && (isDeep || (item[2] !== undefined) === isNumbered)) items.push({ isDeep: isDeep && here > at, said: item[3] });
-    else if (!item && isDeep && lines[here].trim()) items.at(-1).said += `\n${lines[here].trim()}`;
+    const isDeep = item ? item[1].length > first[1].length : /^\s+\S/.test(lines[here]);
+    if (item && (isDeep || (item[2] !== undefined) === isNumbered)) items.push({ isDeep, said: item[3] });
+    else if (!item && isDeep) items.at(-1).said += `\n${lines[here].trim()}`;
     else if (lines[here].trim()) break;
     else continue;
     next = here + 1;
   }
-  const made = items.map(({ isDeep, said }) => make(isDeep ? "li.deep" : "li", {}, marked(said)));
-  return { element: make(isNumbered ? "ol" : "ul", isNumbered ? { start: first[2] } : {}, made), next };
+  let number = Number(first[2]);
+  const made = items.map(({ isDeep, said }) => (isDeep
+    ? make("li.deep", {}, marked(said))
+    : make("li", isNumbered ? { value: number++ } : {}, marked(said))));
+  return { element: make(isNumbered ? "ol" : "ul", {}, made), next };
 }
 
 function headed(lines, at) {
   const said = HEADING.exec(lines[at])?.[1];
-  return said ? { element: make("p", {}, make("strong", {}, said)), next: at + 1 } : null;
+  return said ? { element: make("p", {}, make("strong", {}, marked(said.replaceAll("**", "")))), next: at + 1 } : null;
 }
 
 /** Words with what is bold, italic or code among them. */
