@@ -19,7 +19,7 @@ PIP := -m pip --disable-pip-version-check --no-input --quiet
 UV_VERSION := 0.13.7
 COMPILE = build/uv/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(LOCK_FLAGS)
-EXTRAS := adk all client cli daytona langgraph models openai-agents postgres pydantic-ai server testing workbench
+EXTRAS := adk all client cli companion daytona langgraph models openai-agents postgres pydantic-ai server testing workbench
 WORKERS ?= 2
 TYPED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py examples/*.py))))
 

@@ -2,46 +2,64 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.clock import Act, Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
 from holdfast.companion.crisis.floor import TURNS, floor
+from holdfast.companion.crisis.lexicon import lexicon
+from holdfast.companion.crisis.readers import in_doubt
+from holdfast.companion.crisis.reading import read
+from holdfast.companion.crisis.scoring import features, scores, weights
 from holdfast.runtime.messages import Message
 
 MILLISECONDS = 1.0
 MESSAGES = Path(__file__).parents[2] / "tests" / "companion" / "development" / "messages.jsonl"
-"""Messages in nine languages, of one word to a hundred. Each is judged once: nothing is remembered of it."""
+"""Messages in nine languages, of one word to a hundred."""
 
 
 async def measure(ground: Ground) -> Section:
-    """Every message by itself, and every message behind those before it."""
+    """Every message by itself, behind those before it, and those alone that the network is asked about."""
     said = [json.loads(line)["text"] for line in MESSAGES.read_text("utf-8").splitlines()]
+    doubted = [text for text in said if _doubted(text)]
+    new = itertools.count(1)
     contestants = [
-        _judging("a message alone", said, 0),
-        _judging("a message behind others", said, TURNS),
+        _judging("a message alone", said, 0, new),
+        _judging("a message behind others", said, TURNS, new),
+        _judging(f"one of the {len(doubted)} in {len(said)} that the network reads", doubted, 0, new),
     ]
     timings = await one_by_one(contestants, ground.pace(rounds=14, block=50, warmup=50))
     return Section(
         title="The companion's crisis floor",
         timings=timings,
-        verdicts=[Verdict(bound=_bound(timing.name), measured=timing.p50 / 1000) for timing in timings],
+        verdicts=[Verdict(bound=_bound(timing.name), measured=timing.p50 / 1000) for timing in timings[:2]],
     )
+
+
+def _doubted(text: str) -> bool:
+    reading = read(text, lexicon())
+    return in_doubt(reading, scores(features(reading), weights()))
 
 
 def _bound(name: str) -> Bound:
     return Bound(what=f"Crisis floor: {name}", sign="≤", target=MILLISECONDS, unit="ms")
 
 
-def _judging(name: str, said: Sequence[str], turns: int) -> Contestant:
+def _judging(name: str, given: Sequence[str], turns: int, new: Iterator[int]) -> Contestant:
+    """Judge each message. None was met before: a blank more makes it another."""
+    said: list[str] = []
+
     def ready(number: int) -> Act:
-        before = [Message(role="user", content=text) for text in said[max(number - turns, 0) : number]]
+        said.append(given[number % len(given)] + " " * next(new))
+        before = [Message(role="user", content=text) for text in said[-turns - 1 : -1]] if turns else []
+        message = said[-1]
 
         async def judged() -> object:
-            return floor(said[number % len(said)], before)
+            return floor(message, before)
 
         return judged
 

@@ -1,8 +1,8 @@
 """How the crisis gate does on the labelled messages and conversations: makes the tables of the safety page.
 
 ``python -m tests.companion.figures`` tells how the floor did on the development part, each message judged by
-weights that were made without it, and writes the tables into the page. ``--held-out`` measures the held-out
-parts too. It prints no message of either.
+what was made without it, and writes the tables into the page: the weights alone on all of it, and with the
+network on a fifth. ``--held-out`` measures the held-out parts too. It prints no message of either.
 """
 
 import argparse
@@ -19,25 +19,40 @@ from typing import Any
 
 import msgspec
 
-from holdfast.companion.crisis.floor import Judged, floor
+from holdfast.companion.crisis.floor import Judged, floor, judge
 from holdfast.companion.crisis.judging import Judgement, request, settle
+from holdfast.companion.crisis.network import network
+from holdfast.companion.crisis.readers import by_both, by_weights
+from holdfast.companion.crisis.scoring import weights
 from holdfast.runtime.messages import Message
 from holdfast.testing.scripted import ScriptedModel
-from tests.companion.labelled import HERE, Conversation, as_messages, conversations, messages, said
+from tests.companion.labelled import (
+    DEVELOPMENT,
+    FIFTH,
+    HERE,
+    UNHEARD,
+    Conversation,
+    as_messages,
+    conversations,
+    fold,
+    messages,
+    said,
+)
 
 PAGE = HERE.parents[1] / "docs" / "companion" / "safety.md"
 VALIDATED = HERE / "development" / "cross_validated.json"
-DEVELOPMENT, HELD_OUT = "development", ("held_out_2", "held_out_3")
+HELD_OUT = ("held_out_2", "held_out_3")
 WRONG_BY_ONE, SILENT, SEED = 0.10, 0.05, 7
 """The scripted model is one level off in a tenth of its answers, and fails to answer in a twentieth."""
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """The level that was given, and the ones that were found."""
+    """The level that was given, and those found: by the floor, with a model, and by the weights alone."""
 
     given: int
     floor: int
     both: int
+    alone: int = 0
     language: str = "en"
     file: str = ""
 
@@ -51,20 +66,32 @@ def judged(part: str) -> Sequence[Pair]:
 async def _judged(part: str) -> list[Pair]:
     chance = random.Random(SEED)
     given = messages(part)
-    found = _cross_validated()["messages"] if part == DEVELOPMENT else [None] * len(given)
+    found = _cross_validated()[part]["messages"] if part in (DEVELOPMENT, FIFTH) else [None] * len(given)
     pairs = [
         await _pair(one.text, as_messages(one.before), one.level, chance, by)
         for one, by in zip(given, found, strict=True)
     ]
     return [
-        msgspec.structs.replace(pair, language=one.language, file=one.file)
-        for pair, one in zip(pairs, given, strict=True)
+        msgspec.structs.replace(pair, language=one.language, file=one.file, alone=alone)
+        for pair, one, alone in zip(pairs, given, _alone(part), strict=True)
     ]
 
 
-def _cross_validated() -> dict[str, list[Any]]:
-    """What the floor found with weights that were made without what is judged: see ``training``."""
-    found: dict[str, list[Any]] = json.loads(VALIDATED.read_text("utf-8"))
+def _alone(part: str) -> list[int]:
+    """What the weights find without the network."""
+    if part not in (DEVELOPMENT, FIFTH):
+        by = by_weights(weights())
+        return [int(judge(one.text, as_messages(one.before), by).level) for one in messages(part)]
+    found = [level for level, _ in _cross_validated()[DEVELOPMENT]["messages"]]
+    if part == DEVELOPMENT:
+        return found
+    return [level for one, level in zip(messages(DEVELOPMENT), found, strict=True) if fold(one) == UNHEARD]
+
+
+@functools.cache
+def _cross_validated() -> dict[str, dict[str, list[Any]]]:
+    """What the floor found by what was made without what is judged: see ``training``."""
+    found: dict[str, dict[str, list[Any]]] = json.loads(VALIDATED.read_text("utf-8"))
     return found
 
 
@@ -94,8 +121,8 @@ async def _scripted(
 
 
 def found_by(pair: Pair, by: str) -> int:
-    """The level that the floor found, or that floor and model did."""
-    return pair.floor if by == "floor" else pair.both
+    """The level that the floor found, its weights alone, or floor and model."""
+    return {"floor": pair.floor, "alone": pair.alone, "both": pair.both}[by]
 
 
 def sensitivity(pairs: Sequence[Pair], level: int, by: str = "floor") -> float:
@@ -128,7 +155,7 @@ def walked(part: str, by: str = "floor") -> Sequence[Walked]:
 async def _all_walked(part: str, by: str) -> list[Walked]:
     chance = random.Random(SEED)
     talks = conversations(part)
-    found = _cross_validated()["conversations"] if part == DEVELOPMENT else [None] * len(talks)
+    found = _cross_validated()[part]["conversations"] if part in (DEVELOPMENT, FIFTH) else [None] * len(talks)
     return [await _walked(talk, chance, by, levels) for talk, levels in zip(talks, found, strict=True)]
 
 
@@ -144,15 +171,19 @@ async def _walked(
     return Walked(conversation.shape, conversation.at_risk_from, asked, acted)
 
 
-def milliseconds(part: str, some: int = 300) -> float:
-    """What the floor takes for a message, in the middle of some: the best of three times each."""
-    given = [(one.text, as_messages(one.before)) for one in messages(part)[:some]]
+def milliseconds(some: int = 300) -> float:
+    """What the floor takes for the middle one of some messages of ordinary days, each timed three times.
+
+    Nothing is remembered of a message, so that the network reads it each time if it is asked.
+    """
+    by = by_both(weights(), network().levels)
+    given = [one for one in messages(DEVELOPMENT) if one.file == "ordinary_days"][:some]
     taken = []
-    for text, before in given:
-        times = []
+    for one in given:
+        before, times = as_messages(one.before), []
         for _ in range(3):
             began = time.thread_time()
-            floor(text, before)
+            judge(one.text, before, by)
             times.append(time.thread_time() - began)
         taken.append(min(times) * 1000)
     return statistics.median(taken)
@@ -188,7 +219,19 @@ def _missed(pairs: Sequence[Pair]) -> list[str]:
         f"Level 2 or more, floor alone: sensitivity {sensitivity(english, 2):.3f} and specificity "
         f"{specificity(english, 2):.3f} in English, {sensitivity(other, 2):.3f} and "
         f"{specificity(other, 2):.3f} in the other languages.",
+        *_without(pairs),
         *_ordinary(pairs),
+    ]
+
+
+def _without(pairs: Sequence[Pair]) -> list[str]:
+    """What the weights do alone, where that is something else."""
+    if all(pair.alone == pair.floor for pair in pairs):
+        return []
+    missed = sum(pair.alone < 2 for pair in pairs if pair.given == 3)
+    return [
+        f"Without the network: sensitivity {sensitivity(pairs, 2, 'alone'):.3f}, specificity "
+        f"{specificity(pairs, 2, 'alone'):.3f}, and {missed} of level 3 below 2."
     ]
 
 
@@ -249,10 +292,11 @@ def main() -> None:
     """Measure, and write the page."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--held-out", action="store_true", help="measure the held-out parts too")
-    parts = [DEVELOPMENT, *HELD_OUT] if options.parse_args().held_out else [DEVELOPMENT]
+    held_out = HELD_OUT if options.parse_args().held_out else ()
+    parts = [DEVELOPMENT, FIFTH, *held_out]
     for part in parts:
         PAGE.write_text(written(PAGE.read_text("utf-8"), part, tables(part)), "utf-8")
-    told = f"{PAGE.name}: {', '.join(parts)}; the floor takes {milliseconds(DEVELOPMENT):.2f} ms a message\n"
+    told = f"{PAGE.name}: {', '.join(parts)}; the floor takes {milliseconds():.2f} ms a message\n"
     sys.stdout.write(told)
 
 

@@ -1,5 +1,6 @@
 """The labelled messages and conversations that the crisis gate is trained and measured on."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,10 @@ import msgspec
 from holdfast.runtime.messages import Message
 
 HERE = Path(__file__).parent
+DEVELOPMENT, FIFTH = "development", "fifth"
+"""What is learnt from, and the fifth of it that the network was not taught with: it is measured there."""
+FOLDS, UNHEARD = 5, 0
+"""The folds that the development part is cut into, and the one that is the fifth."""
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -42,6 +47,8 @@ class Conversation(msgspec.Struct, frozen=True):
 
 def messages(part: str) -> list[Labelled]:
     """The labelled messages of a part, file by file."""
+    if part == FIFTH:
+        return [one for one in messages(DEVELOPMENT) if fold(one) == UNHEARD]
     return [
         msgspec.convert({**line, "file": file.stem}, Labelled)
         for file in _files(part, talks=False)
@@ -51,6 +58,8 @@ def messages(part: str) -> list[Labelled]:
 
 def conversations(part: str) -> list[Conversation]:
     """The conversations of a part, file by file."""
+    if part == FIFTH:
+        return [one for one in conversations(DEVELOPMENT) if fold(one) == UNHEARD]
     return [msgspec.convert(line, Conversation) for file in _files(part, talks=True) for line in _lines(file)]
 
 
@@ -80,3 +89,10 @@ def said(conversation: Conversation) -> list[tuple[int, str, list[Message], int]
         for at, turn in enumerate(conversation.turns)
         if turn.role == "user"
     ]
+
+
+def fold(one: Labelled | Conversation) -> int:
+    """The fold that something is in. What begins with the same words is in the same one."""
+    turns = one.turns if isinstance(one, Conversation) else one.before
+    first = turns[0].text if turns else one.text if isinstance(one, Labelled) else ""
+    return hashlib.sha256(first.encode()).digest()[0] % FOLDS

@@ -23,7 +23,6 @@ from holdfast.companion.crisis.statements import statements
 from holdfast.companion.crisis.words import simple, words
 from holdfast.runtime.messages import Message
 from tests.companion.figures import (
-    DEVELOPMENT,
     PAGE,
     Pair,
     Walked,
@@ -36,7 +35,7 @@ from tests.companion.figures import (
     walked,
     written,
 )
-from tests.companion.labelled import HERE
+from tests.companion.labelled import DEVELOPMENT, FIFTH, HERE
 from tests.companion.training import PACKAGE, fingerprint
 
 
@@ -112,17 +111,35 @@ def test_plain_everyday_talk_is_no_risk() -> None:
     assert len(taken) <= len(said) // 80
 
 
-def test_the_page_says_what_is_measured() -> None:
+@pytest.mark.promise("A-08")
+def test_with_the_network_more_is_found_and_more_left_alone() -> None:
+    pairs = judged(FIFTH)
+    grave = [pair.floor >= 2 for pair in pairs if pair.given == 3]
+
+    assert sensitivity(pairs, 2) >= max(0.81, sensitivity(pairs, 2, "alone"))
+    assert specificity(pairs, 2) >= max(0.92, specificity(pairs, 2, "alone"))
+    assert sum(grave) / len(grave) >= 0.86
+
+
+@pytest.mark.promise("A-08")
+def test_with_the_network_no_conversation_at_risk_passes_unnoticed() -> None:
+    unnoticed = [talk for talk in walked(FIFTH) if talk.due is not None and talk.asked is None]
+
+    assert unnoticed == []
+
+
+@pytest.mark.parametrize("part", [DEVELOPMENT, FIFTH])
+def test_the_page_says_what_is_measured(part: str) -> None:
     page = PAGE.read_text("utf-8")
 
-    assert written(page, DEVELOPMENT, tables(DEVELOPMENT)) == page
+    assert written(page, part, tables(part)) == page
 
 
 # Time.
 
 
-def test_a_message_takes_less_than_a_millisecond() -> None:
-    assert milliseconds(DEVELOPMENT) < 1
+def test_the_middle_message_of_an_ordinary_day_takes_less_than_a_millisecond() -> None:
+    assert milliseconds() < 1
 
 
 def test_a_long_message_takes_little_more() -> None:

@@ -1,13 +1,14 @@
 """Make the floor's weights from the development part, and measure them on what they were not made from.
 
 ``python -m tests.companion.training`` writes ``weights.json`` into the package and ``cross_validated.json``
-beside the messages. It takes some minutes, needs nothing but Python, and always writes the same.
+beside the messages. It takes some minutes and always writes the same, from the network as ``tuning`` left it.
 """
 
 import hashlib
 import json
+import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -16,62 +17,67 @@ import msgspec
 from holdfast.companion.crisis import floor as crisis
 from holdfast.companion.crisis.floor import judge
 from holdfast.companion.crisis.lexicon import lexicon
+from holdfast.companion.crisis.network import network
+from holdfast.companion.crisis.readers import READS, Score, by_both, by_weights, in_doubt
 from holdfast.companion.crisis.reading import read
-from holdfast.companion.crisis.scoring import HEADS, Weights, features, scores, written_weights
-from tests.companion.labelled import HERE, Conversation, Labelled, as_messages, conversations, messages, said
+from holdfast.companion.crisis.scoring import HEADS, LEVELS, Weights, features, scores, written_weights
+from tests.companion.labelled import (
+    DEVELOPMENT,
+    FIFTH,
+    FOLDS,
+    HERE,
+    UNHEARD,
+    Conversation,
+    Labelled,
+    as_messages,
+    conversations,
+    fold,
+    messages,
+    said,
+)
 from tests.companion.learning import Example, learn
 
-PART = "development"
-FOLDS = 5
 LEFT_ALONE = (0.89, 0.92, 0.967, 0.97, 0.97)
 """The share of the rest that each score should leave alone: it decides where the score begins to count."""
+LEFT_TOGETHER = (0.9, 0.94, 0.97)
+"""The same for the levels where the network is asked too: it tells more apart, so it may leave more alone."""
 PACKAGE = Path(crisis.__file__).parent
-VALIDATED = HERE / PART / "cross_validated.json"
+VALIDATED = HERE / DEVELOPMENT / "cross_validated.json"
 NOTHING = [0.0] * len(HEADS)
 
 
 def fingerprint() -> str:
-    """What the weights are made from: the labelled words and the lexicon."""
-    files = [*(HERE / PART).glob("*.jsonl"), *(PACKAGE / "lexicon").glob("*.toml")]
-    files += [*(HERE / "plain").glob("*.txt")]
+    """What the weights are made from: the labelled words, the lexicon, and the network that is asked too."""
+    files = [*(HERE / DEVELOPMENT).glob("*.jsonl"), *(PACKAGE / "lexicon").glob("*.toml")]
+    files += [*(HERE / "plain").glob("*.txt"), PACKAGE / "network.npz"]
     digest = hashlib.sha256()
     for file in sorted(files, key=lambda file: file.name):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def examples(given: Iterable[Labelled], talks: Iterable[Conversation]) -> list[Example]:
-    """What is learnt from: messages, and turns of conversations whose level is known."""
-    found = [Example(features(read(one.text, lexicon())), one.level, one.kind) for one in given]
+def taught(given: Iterable[Labelled], talks: Iterable[Conversation]) -> Iterator[tuple[str, int, str]]:
+    """What is learnt from, with level and kind: messages, and turns of conversations whose level is known."""
+    for one in given:
+        yield one.text, one.level, one.kind
     for talk in talks:
-        last = (
-            len(talk.turns)
-            if talk.shape == "never"
-            else talk.at_risk_from
-            if talk.shape == "one turn"
-            else -1
-        )
+        last = {"never": len(talk.turns), "one turn": talk.at_risk_from}.get(talk.shape)
         for at, text, _, level in said(talk):
             if last is not None and at <= last:
-                found.append(Example(features(read(text, lexicon())), level))
-    return found
+                yield text, level, ""
 
 
-def plain() -> list[Example]:
+def plain(language: str = "*") -> Iterator[tuple[str, int, str]]:
     """What is said in the plainest words, in every language: it is learnt from and never measured on."""
-    found = []
-    for file in sorted((HERE / "plain").glob("*.txt")):
+    for file in sorted((HERE / "plain").glob(f"{language}.txt")):
         for line in file.read_text("utf-8").splitlines():
             label, _, text = line.partition(" | ")
-            found.append(Example(features(read(text, lexicon())), int(label[0]), label[2:]))
-    return found
+            yield text, int(label[0]), label[2:]
 
 
-def fold(one: Labelled | Conversation) -> int:
-    """The fold that something is in. What begins with the same words is in the same one."""
-    turns = one.turns if isinstance(one, Conversation) else one.before
-    first = turns[0].text if turns else one.text if isinstance(one, Labelled) else ""
-    return hashlib.sha256(first.encode()).digest()[0] % FOLDS
+def examples(said: Iterable[tuple[str, int, str]]) -> list[Example]:
+    """What was said, as features."""
+    return [Example(features(read(text, lexicon())), level, kind) for text, level, kind in said]
 
 
 def validated() -> tuple[list[Weights], list[float]]:
@@ -84,12 +90,12 @@ def validated() -> tuple[list[Weights], list[float]]:
 
 def _without(number: int) -> tuple[Weights, list[tuple[Example, list[float]]]]:
     """Weights that were made without a fold, and how they score what is in it."""
-    given, talks = messages(PART), conversations(PART)
-    rest = examples(
+    given, talks = messages(DEVELOPMENT), conversations(DEVELOPMENT)
+    rest = taught(
         [one for one in given if fold(one) != number], [one for one in talks if fold(one) != number]
     )
-    found = learn([*rest, *plain()], NOTHING)
-    left_out = examples([one for one in given if fold(one) == number], ())
+    found = learn(examples([*rest, *plain()]), NOTHING)
+    left_out = examples(taught([one for one in given if fold(one) == number], ()))
     return found, [(one, scores(one.found, found)) for one in left_out]
 
 
@@ -98,17 +104,36 @@ def _begin(scored: Sequence[tuple[Example, list[float]]], head: int) -> float:
     return round(lesser[int(LEFT_ALONE[head] * len(lesser))], 3)
 
 
-def judged(
-    found: Sequence[Weights], begins: Sequence[float]
-) -> dict[str, list[list[list[int]]] | list[list[int]]]:
-    """Level and leaning of every message and every turn, by weights that were made without it."""
-    by = [msgspec.structs.replace(one, begins=tuple(begins)) for one in found]
+def together(by: Weights) -> tuple[float, ...]:
+    """Where the levels begin to count if the network was asked: by what neither was taught with."""
+    found: list[tuple[int, list[float]]] = []
+    for one in [one for one in messages(FIFTH) if one.language == READS]:
+        reading = read(one.text, lexicon())
+        margins = scores(features(reading), by)
+        heard = network().levels(one.text) if in_doubt(reading, margins) else None
+        found.append((one.level, [_both(margins, heard, by, head) for head in range(LEVELS)]))
+    return tuple(_left(found, head) for head in range(LEVELS))
+
+
+def _both(margins: Sequence[float], heard: Sequence[float] | None, by: Weights, head: int) -> float:
+    if heard is None:
+        return math.copysign(math.inf, margins[head])
+    return (margins[head] + by.begins[head] + heard[head]) / 2
+
+
+def _left(found: Sequence[tuple[int, list[float]]], head: int) -> float:
+    lesser = sorted(values[head] for level, values in found if level <= head)
+    return round(lesser[int(LEFT_TOGETHER[head] * len(lesser))], 3)
+
+
+def judged(part: str, by: Sequence[Score]) -> dict[str, list[list[list[int]]] | list[list[int]]]:
+    """Level and leaning of every message and every turn, by what was made without it."""
     alone = []
-    for one in messages(PART):
+    for one in messages(part):
         answer = judge(one.text, as_messages(one.before), by[fold(one)])
         alone.append([int(answer.level), int(answer.leans)])
     turns = []
-    for talk in conversations(PART):
+    for talk in conversations(part):
         answers = [judge(text, before, by[fold(talk)]) for _, text, before, _ in said(talk)]
         turns.append([[int(answer.level), int(answer.leans)] for answer in answers])
     return {"messages": alone, "conversations": turns}
@@ -117,10 +142,18 @@ def judged(
 def main() -> None:
     """Train, measure, and write both files."""
     found, begins = validated()
-    VALIDATED.write_text(json.dumps(judged(found, begins)) + "\n", "utf-8")
-    all_of_it = [*examples(messages(PART), conversations(PART)), *plain()]
+    found = [msgspec.structs.replace(one, begins=tuple(begins)) for one in found]
+    both = together(found[UNHEARD])
+    unheard = by_both(msgspec.structs.replace(found[UNHEARD], together=both), network().levels)
+    answers = {
+        DEVELOPMENT: judged(DEVELOPMENT, [by_weights(one) for one in found]),
+        FIFTH: judged(FIFTH, [unheard]),
+    }
+    VALIDATED.write_text(json.dumps(answers) + "\n", "utf-8")
+    all_of_it = examples([*taught(messages(DEVELOPMENT), conversations(DEVELOPMENT)), *plain()])
     source = f"{len(all_of_it)} messages, {fingerprint()}"
-    (PACKAGE / "weights.json").write_text(written_weights(learn(all_of_it, begins, source)), "utf-8")
+    learnt = msgspec.structs.replace(learn(all_of_it, begins, source), together=both)
+    (PACKAGE / "weights.json").write_text(written_weights(learnt), "utf-8")
     sys.stdout.write(f"weights.json: {source}\n")
 
 

@@ -5,15 +5,13 @@ it states (``statements``). It errs to caution: what a model judges can raise it
 """
 
 import functools
-import secrets
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 
 import msgspec
 
 from holdfast.companion.crisis.lexicon import Lexicon, language_among, lexicon
+from holdfast.companion.crisis.readers import Score, remembered, score
 from holdfast.companion.crisis.reading import ASKS, OTHERS, Reading, read
-from holdfast.companion.crisis.scoring import Weights, features, scores, weights
 from holdfast.companion.crisis.statements import Statement, stated
 from holdfast.companion.crisis.words import words
 from holdfast.companion.values import Level
@@ -34,8 +32,6 @@ DARK = 2.0
 """How far below risk a message must score to add nothing to the turns around it."""
 ASKS_FROM, ACTS_FROM, FADES = 1.5, 2.0, 0.7
 """What the turns must add up to for a question and for a crisis reply, and how fast earlier ones fade."""
-KNOWN = 4096
-"""Of how many earlier messages it is remembered what they were."""
 READS = ("", "reads as unclear", "reads as risk", "reads as danger now")
 ANSWERED, MEANS_AFTER, ADDS_UP = (
     "answers a direct question",
@@ -110,15 +106,15 @@ class Earlier(msgspec.Struct, frozen=True):
     points: float
 
 
-def floor(message: str, before: Sequence[Message] = ()) -> Judged:
+def floor(message: str, before: Sequence[Message] = (), by: Score | None = None) -> Judged:
     """Judge a message by itself and by the turns before it."""
-    return judge(message, before, weights(), _remembered())
+    return judge(message, before, by or score(), _remembered())
 
 
 def judge(
-    message: str, before: Sequence[Message], by: Weights, look_back: Callable[[str], Earlier] | None = None
+    message: str, before: Sequence[Message], by: Score, look_back: Callable[[str], Earlier] | None = None
 ) -> Judged:
-    """Judge a message with these weights; ``look_back`` may know already what an earlier one was."""
+    """Judge a message by these scores; ``look_back`` may know already what an earlier one was."""
     known = lexicon()
     look_back = look_back or functools.partial(_earlier, known=known, by=by)
     question = _question(before, known)
@@ -134,10 +130,10 @@ def judge(
     return _judged(now, level, tuple(sorted(set(names))))
 
 
-def weigh(message: str, known: Lexicon, by: Weights, default: str = DEFAULT) -> Weighed:
+def weigh(message: str, known: Lexicon, by: Score, default: str = DEFAULT) -> Weighed:
     """Read a message, in ``default`` if its words leave that open; score it, and find what it states."""
     reading = read(message, known, default)
-    return Weighed(reading, scores(features(reading), by), stated(reading))
+    return Weighed(reading, by(message, reading), stated(reading))
 
 
 def _question(before: Sequence[Message], known: Lexicon) -> Reading | None:
@@ -172,26 +168,15 @@ def _denial(asked: frozenset[str], *, short: bool) -> int:
     return Level.UNCLEAR if "asks_risk" in asked else Level.RISK
 
 
-def _earlier(message: str, known: Lexicon, by: Weights) -> Earlier:
+def _earlier(message: str, known: Lexicon, by: Score) -> Earlier:
     weighed = weigh(message, known, by)
     return Earlier(int(weighed.level), weighed.points)
 
 
 @functools.cache
 def _remembered() -> Callable[[str], Earlier]:
-    """Earlier messages are met again with every turn. They are known by a hash: no word is kept."""
-    known, by, key = lexicon(), weights(), secrets.token_bytes(16)
-    found: dict[bytes, Earlier] = {}
-
-    def look_back(message: str) -> Earlier:
-        name = blake2b(message.encode(errors="surrogatepass"), digest_size=16, key=key).digest()
-        if name not in found:
-            if len(found) >= KNOWN:
-                found.pop(next(iter(found)))
-            found[name] = _earlier(message, known, by)
-        return found[name]
-
-    return look_back
+    """Earlier messages are met again with every turn."""
+    return remembered(functools.partial(_earlier, known=lexicon(), by=score()))
 
 
 def _in_context(now: Weighed, earlier: Sequence[Earlier]) -> dict[str, int]:

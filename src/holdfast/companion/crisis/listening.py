@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from holdfast.companion.crisis.floor import READS, Judged, floor
+from holdfast.companion.crisis.readers import Score, quick
 from holdfast.companion.values import Level
 from holdfast.runtime.messages import Message
 
@@ -19,6 +20,8 @@ LONG = 60
 """A message of more words is read in pieces too."""
 PIECE, AGAIN = 40, 20
 """How many words a piece has at most, and how many of the last one it begins with."""
+MANY = 8
+"""Of more pieces the network reads none: nobody waits for it that long."""
 SURE = 0.8
 """A piece that states nothing must read so clearly to count."""
 MOST, LONGEST_WORD = 16_000, 60
@@ -34,7 +37,9 @@ _SENTENCE = re.compile(r"[^.!?…\n]*[.!?…\n]*")
 def heard(message: str) -> Judged:
     """What a message is by itself."""
     text = legible(message)
-    return _gravest([*map(_apart, _pieces(text)), _floor(text)])
+    pieces = list(_pieces(text))
+    by = quick() if len(pieces) > MANY else None
+    return _gravest([*[_apart(piece, by) for piece in pieces], _floor(text)])
 
 
 def heard_after(alone: Judged, message: str, before: Sequence[Message]) -> Judged:
@@ -49,18 +54,18 @@ def legible(text: str) -> str:
     return _NO_WORD.sub(lambda found: found[0][:LONGEST_WORD], _UNSEEN.sub("", text))
 
 
-def _floor(text: str, before: Sequence[Message] = ()) -> Judged:
+def _floor(text: str, before: Sequence[Message] = (), by: Score | None = None) -> Judged:
     """What the floor says; if it cannot, it is asked about. An error is named, and its words are left out."""
     try:
-        return floor(text, before)
+        return floor(text, before, by)
     except Exception as error:  # noqa: BLE001  # whatever it is, somebody waits for an answer
         log.warning("The floor of the crisis gate failed, and the person is asked: %s", type(error).__name__)
         return UNREAD
 
 
-def _apart(piece: str) -> Judged:
+def _apart(piece: str, by: Score | None) -> Judged:
     """What a piece is. What it states counts; what it only reads like counts for a level less."""
-    found = _floor(piece)
+    found = _floor(piece, by=by)
     if not found.level or not set(found.signs) <= set(READS):
         return found
     level = found.level - 1 if found.confidence > SURE else Level.NONE

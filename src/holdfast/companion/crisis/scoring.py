@@ -107,6 +107,7 @@ def _pairs(said: Iterable[str]) -> set[str]:
 
 HEADS = ("level 1", "level 2", "level 3", "another", "harm")
 """What is scored: the three levels, whether it is about another person, whether another is in danger."""
+LEVELS = 3
 GROUPS = ("concepts", "words", "letters", "pairs")
 DAMPED = (10, 15, 40, 30)
 """So many features more are thought of in each group: a message of two words proves little."""
@@ -115,12 +116,14 @@ DAMPED = (10, 15, 40, 30)
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """What each feature adds to each score, in hundredths, and where each score begins to count.
 
-    ``source`` names what they were learnt from. ``tables`` are by group.
+    ``source`` names what they were learnt from. ``together`` is where the levels begin to count if the
+    network was asked too. ``tables`` are by group.
     """
 
     source: str
     bias: tuple[float, ...]
     begins: tuple[float, ...]
+    together: tuple[float, float, float] = (0.0, 0.0, 0.0)
     tables: dict[str, dict[str, tuple[int, ...]]]
 
 
@@ -151,6 +154,7 @@ def written_weights(weights: Weights) -> str:
         "source": weights.source,
         "bias": [round(one, 3) for one in weights.bias],
         "begins": weights.begins,
+        "together": weights.together,
     }
     head = "".join(f"{_json(name)}: {_json(value)},\n" for name, value in about.items())
     tables = [f"{_json(group)}: {{\n{_rows(weights.tables[group])}\n}}" for group in GROUPS]

@@ -1,0 +1,269 @@
+"""Two readers of a message: the weights, and the network where they doubt."""
+
+import itertools
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+import pytest
+
+from holdfast.companion.crisis import readers
+from holdfast.companion.crisis.floor import floor, judge
+from holdfast.companion.crisis.lexicon import lexicon
+from holdfast.companion.crisis.listening import heard
+from holdfast.companion.crisis.network import BEGIN, END, LONGEST, UNKNOWN, Network, network
+from holdfast.companion.crisis.readers import (
+    UNSURE,
+    by_both,
+    by_weights,
+    in_doubt,
+    remembered,
+    score,
+    together,
+)
+from holdfast.companion.crisis.reading import Reading, read
+from holdfast.companion.crisis.scoring import Weights, features, scores, weights
+from tests.companion.training import PACKAGE
+
+NETWORK = "holdfast.companion.crisis.network"
+DOUBTFUL = "I can't see a reason to wake up again"
+SURE = "The shop closes at six"
+STATED = "I am going to kill myself tonight"
+
+
+@pytest.fixture
+def asked() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def nobody_known() -> Iterator[None]:
+    """The readers are chosen anew, and again afterwards."""
+    readers.score.cache_clear()
+    yield
+    readers.score.cache_clear()
+
+
+def reading_of(text: str) -> Reading:
+    return read(text, lexicon())
+
+
+def margins_of(text: str) -> list[float]:
+    return scores(features(reading_of(text)), weights())
+
+
+def with_network(asked: list[str], said: Sequence[float]) -> readers.Score:
+    def levels(text: str) -> Sequence[float]:
+        asked.append(text)
+        return said
+
+    return by_both(weights(), levels)
+
+
+# When it is asked, and what it changes.
+
+
+def test_the_network_is_asked_where_the_weights_doubt(asked: list[str]) -> None:
+    judge(DOUBTFUL, [], with_network(asked, [0.0, 0.0, 0.0]))
+
+    assert asked == [DOUBTFUL]
+
+
+@pytest.mark.parametrize("message", [SURE, STATED, "Ich weiß nicht, ob sie mich vermissen würden"])
+def test_it_is_not_asked_where_they_are_sure_or_in_another_language(asked: list[str], message: str) -> None:
+    judge(message, [], with_network(asked, [9.0, 9.0, 9.0]))
+
+    assert asked == []
+
+
+def test_it_can_raise_and_lower_what_the_weights_doubt(asked: list[str]) -> None:
+    grave = judge(DOUBTFUL, [], with_network(asked, [12.0, 12.0, 12.0]))
+    light = judge(DOUBTFUL, [], with_network(asked, [-12.0, -12.0, -12.0]))
+
+    assert (grave.level, light.level) == (3, 0)
+
+
+@pytest.mark.promise("A-08")
+def test_it_takes_nothing_from_what_is_stated(asked: list[str]) -> None:
+    low = with_network(asked, [-99.0, -99.0, -99.0])
+    unsure = msgspec.structs.replace(weights(), tables={group: {} for group in weights().tables})
+    by = by_both(unsure, lambda _: [-99.0, -99.0, -99.0])
+
+    assert (judge(STATED, [], low).level, judge(STATED, [], by).level) == (3, 3)
+
+
+def test_both_count_alike() -> None:
+    by = Weights(source="", bias=(), begins=(1.0, 2.0, 3.0), together=(0.5, 0.5, 0.5), tables={})
+
+    assert together([0.0, 0.0, 0.0, 7.0], [2.0, 2.0, -3.0], by) == [1.0, 1.5, -0.5]
+
+
+def test_doubt_ends_where_the_weights_are_sure() -> None:
+    reading = reading_of(DOUBTFUL)
+
+    assert [in_doubt(reading, [0, margin]) for margin in (-UNSURE, -2.4, 0, 2.4, UNSURE)] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.promise("A-08")
+@pytest.mark.usefixtures("nobody_known")
+def test_without_numpy_the_weights_decide_and_a_warning_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    monkeypatch.delitem(sys.modules, NETWORK)
+    with caplog.at_level(logging.WARNING, logger="holdfast"):
+        found = score()(DOUBTFUL, reading_of(DOUBTFUL))
+
+    assert found == margins_of(DOUBTFUL)
+    assert "pip install 'holdfast[companion]'" in caplog.text
+
+
+@pytest.mark.promise("A-08")
+@pytest.mark.usefixtures("nobody_known")
+@pytest.mark.parametrize("broken", [FileNotFoundError("network.npz"), ValueError("no array"), MemoryError()])
+def test_a_network_that_cannot_be_read_hides_no_danger(
+    monkeypatch: pytest.MonkeyPatch, broken: Exception
+) -> None:
+    def fails() -> Network:
+        raise broken
+
+    monkeypatch.setattr(f"{NETWORK}.network", fails)
+
+    assert (floor(STATED).level, score()(DOUBTFUL, reading_of(DOUBTFUL))) == (3, margins_of(DOUBTFUL))
+
+
+@pytest.mark.promise("A-08")
+def test_where_the_network_fails_the_weights_decide() -> None:
+    def fails(text: str) -> Sequence[float]:
+        raise FloatingPointError
+
+    assert by_both(weights(), fails)(DOUBTFUL, reading_of(DOUBTFUL)) == margins_of(DOUBTFUL)
+
+
+@pytest.mark.promise("A-08")
+def test_a_message_too_long_for_it_is_left_to_the_weights(asked: list[str]) -> None:
+    judge(f"{DOUBTFUL} {'and so on ' * 20}", [], with_network(asked, [0.0, 0.0, 0.0]))
+
+    assert asked == []
+
+
+@pytest.mark.promise("R-22")
+def test_a_page_of_doubtful_sentences_holds_up_nobody() -> None:
+    pages = [f"{' '.join(f'{DOUBTFUL}, number {page} {at}.' for at in range(300))}" for page in range(3)]
+    heard(pages[0])
+    taken = []
+    for page in pages[1:]:
+        began = time.thread_time()
+        heard(page)
+        taken.append(time.thread_time() - began)
+
+    assert min(taken) < 0.5
+
+
+def test_the_weights_alone_ask_nobody() -> None:
+    assert by_weights(weights())(DOUBTFUL, reading_of(DOUBTFUL)) == margins_of(DOUBTFUL)
+
+
+# What is remembered.
+
+
+def test_a_message_is_read_once_and_no_word_of_it_is_kept() -> None:
+    count = itertools.count()
+    look_up = remembered(lambda _: next(count))
+
+    assert [look_up("one"), look_up("two"), look_up("one")] == [0, 1, 0]
+    assert not any("one" in repr(cell.cell_contents) for cell in look_up.__closure__ or ())
+
+
+def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "KNOWN", 2)
+    count = itertools.count()
+    look_up = remembered(lambda _: next(count))
+    for text in ("one", "two", "three"):
+        look_up(text)
+
+    assert (look_up("three"), look_up("one")) == (2, 3)
+
+
+# The network itself.
+
+
+def small(*pieces: str) -> Network:
+    known = {piece: place for place, piece in enumerate([BEGIN, END, UNKNOWN, *pieces])}
+    return Network(known, np.zeros((len(known), 4), np.int8), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("unhappy", ["un", "##happy"]),
+        ("Happy!", ["happy", "!"]),
+        ("don't", ["don", "'", "t"]),
+        ("héllo", [UNKNOWN]),
+        ("", []),
+    ],
+)
+def test_words_are_read_as_the_longest_pieces_that_are_known(text: str, expected: list[str]) -> None:
+    one = small("un", "##happy", "##hap", "happy", "!", "don", "'", "t")
+    named = {place: piece for piece, place in one.pieces.items()}
+
+    assert [named[place] for place in one.places(text)] == [BEGIN, *expected, END]
+
+
+def test_of_a_long_message_the_beginning_and_the_end_are_read() -> None:
+    one = small("a", "b", "c")
+    found = one.places(f"a {'b ' * 1000} c")
+
+    assert (len(found), found[1], found[-2]) == (LONGEST + 2, one.pieces["a"], one.pieces["c"])
+
+
+@pytest.mark.parametrize("text", ["", " ", "\x00", "😢" * 50, "a" * 10_000, "\ud800", "ß ﬁ Ⅷ", "?!" * 200])
+def test_the_network_answers_whatever_it_is_given(text: str) -> None:
+    assert np.isfinite(network().levels(text)).all()
+
+
+def test_it_always_says_the_same() -> None:
+    assert network().levels(DOUBTFUL) == network().levels(DOUBTFUL)
+
+
+def test_a_level_is_read_as_no_likelier_than_the_ones_below_it() -> None:
+    one, two, three = network().levels("I have the pills beside me and nobody is home")
+
+    assert one > two > three > -5
+
+
+@pytest.mark.parametrize(
+    ("graver", "lighter"),
+    [
+        ("I can't see a reason to wake up again", "I can't see a reason to wake up early again"),
+        (
+            "It would be kinder to them if I stopped being here",
+            "It would be kinder to them if I stopped shouting",
+        ),
+        (
+            "I found a home for the cat and labelled the keys. Everything is in order now",
+            "I found a home for the kittens and labelled the jars. Everything is in order now",
+        ),
+    ],
+)
+def test_it_hears_what_the_same_words_mean_in_another_sentence(graver: str, lighter: str) -> None:
+    assert network().levels(graver)[1] > network().levels(lighter)[1] + 1
+
+
+def test_the_network_is_small() -> None:
+    assert (PACKAGE / "network.npz").stat().st_size < 18_000_000
+
+
+def test_the_floor_asks_both() -> None:
+    heard = together(margins_of(DOUBTFUL), network().levels(DOUBTFUL), weights())
+
+    assert (floor(DOUBTFUL).level >= 2) == (heard[1] > 0)
