@@ -108,7 +108,7 @@ def test_plain_everyday_talk_is_no_risk() -> None:
     said = (HERE / "everyday.txt").read_text("utf-8").splitlines()
     taken = [text for text in said if floor(text).level >= 2]
 
-    assert len(taken) <= len(said) // 80
+    assert len(taken) <= len(said) // 200
 
 
 @pytest.mark.promise("A-08")
@@ -116,7 +116,7 @@ def test_with_the_network_more_is_found_and_more_left_alone() -> None:
     pairs = judged(FIFTH)
     grave = [pair.floor >= 2 for pair in pairs if pair.given == 3]
 
-    assert sensitivity(pairs, 2) >= max(0.81, sensitivity(pairs, 2, "alone"))
+    assert sensitivity(pairs, 2) >= max(0.8, sensitivity(pairs, 2, "alone"))
     assert specificity(pairs, 2) >= max(0.92, specificity(pairs, 2, "alone"))
     assert sum(grave) / len(grave) >= 0.86
 

@@ -20,6 +20,7 @@ from holdfast.companion.crisis.gate import crisis_gate, crisis_gate_within
 from holdfast.companion.crisis.help import located, reply, resources_in
 from holdfast.companion.crisis.judging import Judgement, settle
 from holdfast.companion.crisis.listening import LONG, heard, heard_after
+from holdfast.companion.crisis.readers import Score
 from holdfast.companion.crisis.responses import crisis_response
 from holdfast.companion.state import Companion
 from holdfast.companion.values import AgentInput, AgentOutput, CrisisAssessment, Level, assessment
@@ -425,7 +426,7 @@ async def test_a_message_is_judged_also_if_the_turns_before_cannot_be_read(
 async def test_if_the_floor_itself_fails_somebody_is_asked(
     db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(message: str, before: Sequence[Message] = ()) -> NoReturn:
+    def fails(message: str, before: Sequence[Message] = (), by: Score | None = None) -> NoReturn:
         raise IndexError(message)
 
     monkeypatch.setattr("holdfast.companion.crisis.listening.floor", fails)
@@ -502,7 +503,7 @@ SENTENCES = [f"Number {number} is here with us." for number in range(40)]
 def reading(monkeypatch: pytest.MonkeyPatch, words: str, found: Judged) -> None:
     """Let the floor find something in a few sentences that have these words, and nothing in a page."""
 
-    def reads(message: str, before: Sequence[Message] = ()) -> Judged:
+    def reads(message: str, before: Sequence[Message] = (), by: Score | None = None) -> Judged:
         return found if words in message and len(message.split()) <= LONG else Judged()
 
     monkeypatch.setattr("holdfast.companion.crisis.listening.floor", reads)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -159,20 +158,3 @@ async def test_two_stages_that_answer_can_have_names_of_their_own() -> None:
     )
 
     assert (done.trace, done.text) == (("plan", "respond"), "Two.")
-
-
-@pytest.mark.parametrize(("safe", "told"), [(None, True), ("I am here.", False)], ids=["plain", "in danger"])
-async def test_why_a_stage_failed_is_in_the_log_but_for_what_somebody_in_danger_may_have_said(
-    caplog: pytest.LogCaptureFixture, *, safe: str | None, told: bool
-) -> None:
-    async def breaks(state: Companion, ctx: Context) -> None:
-        if safe is not None:
-            ctx.turn.safe_reply(safe)
-        raise RuntimeError("hunter2 did not open")
-
-    async with hf.open("memory://") as db:
-        runtime = Runtime(db, schema=Companion, stages=[called("breaks", breaks)])
-        with contextlib.suppress(RuntimeError):
-            await runtime.run_turn("a", "Hi")
-
-    assert ("RuntimeError" in caplog.text, "hunter2" in caplog.text) == (True, told)

@@ -1,7 +1,6 @@
 """Stages, one after another: the one pipeline of the stateless call and the persistent runtime."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -23,9 +22,8 @@ from holdfast.runtime.stages import label_of, name_of, remaining
 from holdfast.runtime.suspension import Suspended, Waiting
 from holdfast.runtime.turn import Turn
 
-log = logging.getLogger("holdfast")
 STAGE_FAILED = "stage_failed"
-UNFORESEEN = "A stage failed in a way that nobody foresaw. The program's log says why."
+UNFORESEEN = "A stage failed in a way that nobody foresaw. The program that ran it was told why."
 """All that is kept and told of an error that is not ours: its own words may hold a path, a query or a key."""
 Worked: TypeAlias = tuple[Ending, tuple[Waiting, ...], BaseException | None]
 
@@ -53,16 +51,9 @@ async def _ended(turn: Turn, settings: Settings) -> Worked:
         turn.tell(failed(error))
         return ended_by(error), (), error
     except Exception as error:  # noqa: BLE001  # a stage is not ours: its run ends as an error, then it is raised
-        _log(turn, error)
         turn.tell(Failed(code=STAGE_FAILED, problem=UNFORESEEN))
         return Ending(termination=ERROR, problem=f"{STAGE_FAILED}: {UNFORESEEN}"), (), error
     return Ending(termination=NATURAL), (), None
-
-
-def _log(turn: Turn, error: Exception) -> None:
-    """Say why, for who runs the program; of somebody in danger no word, and an error may hold one."""
-    why = None if turn.safe else error
-    log.error("A stage of run %s failed: %s", turn.id, type(error).__name__, exc_info=why)
 
 
 def ended_by(error: HoldfastError | asyncio.CancelledError) -> Ending:
