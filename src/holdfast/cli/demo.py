@@ -99,15 +99,13 @@ def _scratch(keep: Path | None) -> Iterator[Path]:
 @contextmanager
 def _ended_by_signal() -> Iterator[None]:
     """Let a polite request to end clean up as Ctrl-C does."""
-
-    def stop(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 # Killing.

@@ -179,7 +179,7 @@ def finished(call: Call, work: Callable[[], Coroutine[Any, Any, Answer]]) -> int
         damage = StoreDamaged(store=render.without_password(call.url), problem=str(error))
         complain(call.err, damage, as_json=call.as_json)
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         call.err.print("Stopped.")
         return 130
     return 0 if answer.ok else 1
