@@ -50,11 +50,12 @@ def _bound(name: str) -> Bound:
 
 
 def _judging(name: str, given: Sequence[str], turns: int, new: Iterator[int]) -> Contestant:
-    """Judge each message. None was met before: a blank more makes it another."""
+    """Judge each message. None was met before: blanks behind it make it another."""
     said: list[str] = []
 
     def ready(number: int) -> Act:
-        said.append(given[number % len(given)] + " " * next(new))
+        tabs, blanks = divmod(next(new), 40)
+        said.append(given[number % len(given)] + " " * blanks + "\t" * tabs)
         before = [Message(role="user", content=text) for text in said[-turns - 1 : -1]] if turns else []
         message = said[-1]
 
