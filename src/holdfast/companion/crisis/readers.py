@@ -1,7 +1,7 @@
 """How a message scores: by the weights, and by the network as well where they are not sure.
 
-The network reads English, and only where NumPy is installed. Without it the weights decide alone: they miss
-more, and are alarmed more often.
+The network reads English, and only where NumPy is installed. Without it the weights decide alone, and miss
+more.
 """
 
 import functools
