@@ -363,7 +363,9 @@ async def test_a_key_that_is_none_is_refused(
 # The socket.
 
 
-async def talk(server: World, token: str | None, *messages: bytes) -> list[dict[str, Any]]:
+async def talk(
+    server: World, token: str | None, *messages: bytes, address: str = "127.0.0.1"
+) -> list[dict[str, Any]]:
     """What the server sends on a socket, until it has answered every message or closed."""
     sent: list[dict[str, Any]] = []
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -387,7 +389,7 @@ async def talk(server: World, token: str | None, *messages: bytes) -> list[dict[
         "query_string": b"",
         "headers": headers,
         "subprotocols": [],
-        "client": ("127.0.0.1", 1),
+        "client": (address, 1),
         "server": ("server", 80),
         "scheme": "ws",
         "root_path": "",

@@ -50,6 +50,14 @@ DAY = 86_400
 """How long tokens are good for: longer than the slowest run."""
 ACME, GLOBEX = "tid-acme", "tid-globex"
 HERE = f"http://server{API}"
+UNBOUNDED: dict[str, Any] = {
+    "secret": "s" * 64,
+    "requests": 1_000_000,
+    "failures": 1_000_000,
+    "turns": 1_000,
+    "sweep_seconds": 3600,
+}
+"""Settings of a server that no number of attacks slows down."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +131,7 @@ class World:
         self._root = volume
         self.issuer = issuer
         self.revoked = revoked
-        self._db = db
+        self.db = db
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=HERE, timeout=20)
         self._numbers = itertools.count()
         self._shared: dict[str, Victim] = {}
@@ -179,13 +187,13 @@ class World:
         archive = await self._carried_off(f"{thread}-a")
         await self._must("alice", _turn(f"{thread}-e", f"I like {SECRET}"))
         ended = await self._must("alice", Ask(method="POST", path=f"/sessions/{thread}-e/end", json={}))
-        mine = self._db.scope(tenant=ACME, user=user)
+        mine = self.db.scope(tenant=ACME, user=user)
         known = Candidate(
             predicate="LIKES", object=f"{SECRET} {number}", quote=SECRET, plain=True, confidence=0.9
         )
         await Memory(mine, user).learn([known])
         facts = (await Memory(mine, user).page()).facts
-        await self._db.scope(tenant=ACME).retention.add(Rule(name=f"rule-{number}", days=3650, label=SECRET))
+        await self.db.scope(tenant=ACME).retention.add(Rule(name=f"rule-{number}", days=3650, label=SECRET))
         await self._crisis(thread, number, user)
         await mine.jobs.enqueue(Job(id=f"job-{number}", kind=WORK, body=SECRET, limit=1))
         document, artifact = await self._workbench(mine, thread, number, user)
@@ -214,7 +222,7 @@ class World:
 
     async def _tried(self, thread: str, number: int, user: str) -> str:
         """The name of a data set made from a thread of alice's, and of an experiment on it."""
-        mine, name = self._db.scope(tenant=ACME, user=user), f"set-{number}"
+        mine, name = self.db.scope(tenant=ACME, user=user), f"set-{number}"
         await make_dataset(mine, name, Choice(threads=(thread,)), now=number)
         plan = Plan(dataset=name, subject="an echo", scorer="exact")
         await run_experiment(mine, name, plan, lambda example: example.question, exact, Terms(at_once=1))
@@ -226,7 +234,7 @@ class World:
         row = Crisis(
             id=f"crisis-{number}", thread=thread, run=SECRET, time=now, keep_until=now + 10**9, level=2
         )
-        operator = self._db.scope(tenant=ACME)
+        operator = self.db.scope(tenant=ACME)
         await operator.records.put(row_of(row, user))
         await operator.create(f"{thread}-held", owner=user)
         await operator.retention.hold(thread=f"{thread}-held", reason=SECRET)
@@ -251,7 +259,7 @@ class World:
 
     async def belongings(self, victim: Victim) -> bytes:
         """All that alice has, to be compared before and after an attack."""
-        mine = self._db.scope(tenant=ACME, user=victim.user)
+        mine = self.db.scope(tenant=ACME, user=victim.user)
         page = await mine.threads(limit=1000)
         volume = Volume(self._root, ACME, victim.user)
         found = [
@@ -265,7 +273,7 @@ class World:
 
     async def heads(self, victim: Victim) -> list[tuple[int, str, str | None]]:
         """Where the threads of one victim stand."""
-        mine = self._db.scope(tenant=ACME, user=victim.user)
+        mine = self.db.scope(tenant=ACME, user=victim.user)
         heads = [await mine.thread(thread).head() for thread in (victim.thread, f"{victim.thread}-w")]
         return [(head.version, head.hash.hex(), head.owner) for head in heads]
 
@@ -280,15 +288,15 @@ def _turn(thread: str, message: str) -> Ask:
 
 
 @asynccontextmanager
-async def world(url: str) -> AsyncIterator[World]:
-    """A server on a store, running until the block ends."""
+async def world(url: str, **settings: Any) -> AsyncIterator[World]:
+    """A server on a store, running until the block ends; settings that are given stand before its own."""
     with tempfile.TemporaryDirectory() as volume:
-        async with _world(url, Path(volume)) as made:
+        async with _world(url, Path(volume), settings) as made:
             yield made
 
 
 @asynccontextmanager
-async def _world(url: str, volume: Path) -> AsyncIterator[World]:
+async def _world(url: str, volume: Path, settings: Mapping[str, Any]) -> AsyncIterator[World]:
     async with issuing() as issuer, hf.open(url) as db:
         directory = Directory(db)
         for id in (ACME, GLOBEX):
@@ -297,14 +305,7 @@ async def _world(url: str, volume: Path) -> AsyncIterator[World]:
         await revoke(directory, key.id)
         told = issuer.settings(tenants=frozenset({ACME, GLOBEX}))
         app = create_app(
-            ServerSettings(
-                secret="s" * 64,
-                requests=1_000_000,
-                failures=1_000_000,
-                turns=1_000,
-                sweep_seconds=3600,
-                volume=str(volume),
-            ),
+            ServerSettings(**{**UNBOUNDED, "volume": str(volume), **settings}),
             db=db,
             authenticate=authentication(AuthSettings(mode="oidc", issuer=told), directory),
             make_runtime=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter]),

@@ -32,6 +32,14 @@ Model = Annotated[
 Cors = Annotated[
     list[str] | None, typer.Option("--cors", metavar="ORIGIN", help="A site whose pages may ask; repeatable.")
 ]
+TrustedProxies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted-proxy",
+        metavar="ADDRESS",
+        help="A proxy, or a network of proxies, whose X-Forwarded-For is true; repeatable.",
+    ),
+]
 JsonLogs = Annotated[bool | None, typer.Option("--json-logs", help="Log in JSON, one object a line.")]
 Check = Annotated[bool, typer.Option("--check", help="Say what stands against a start, and do not start.")]
 
@@ -45,6 +53,7 @@ async def serve(
     workers: Workers = None,
     model: Model = None,
     cors: Cors = None,
+    trusted_proxy: TrustedProxies = None,
     json_logs: JsonLogs = None,
     check: Check = False,
 ) -> Answer:
@@ -58,7 +67,10 @@ async def serve(
 
     url = call.url if names_database(context, os.environ) else None
     listening = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
-    told = settings(model=model, cors=tuple(cors) if cors else None, **listening)
+    lists = {"cors": cors, "trusted_proxies": trusted_proxy}
+    told = settings(
+        model=model, **listening, **{name: tuple(parts) if parts else None for name, parts in lists.items()}
+    )
     dangers = await serving.check(told, os.environ)
     if check:
         return checked(dangers)

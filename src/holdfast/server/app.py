@@ -24,6 +24,7 @@ from holdfast.server import repeating
 from holdfast.server.agents import Agent, the_companion
 from holdfast.server.bodies import Asked
 from holdfast.server.callers import SLASH, Authentication, Serving, the_caller, the_thread
+from holdfast.server.client_address import parse_networks
 from holdfast.server.cursors import Cursors
 from holdfast.server.describing import Describing, description
 from holdfast.server.guards import dangers, dangers_of_role, refuse, start_of
@@ -244,6 +245,7 @@ def _serving(
         turns=Gate("turns of one user at once", settings.turns),
         pace=Pace(settings.requests),
         failures=Failures(settings.failures),
+        trusted_proxies=parse_networks(settings.trusted_proxies),
         local_only=auth is not None and auth.mode == "dev",
         closing=asyncio.Event(),
     )

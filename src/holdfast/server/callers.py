@@ -28,6 +28,7 @@ from holdfast.runtime.context import MemoryMode
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.hiding import LOGGED
 from holdfast.server.agents import Agent
+from holdfast.server.client_address import FORWARDED_FOR, Networks, client_address, site_of
 from holdfast.server.cursors import Cursors
 from holdfast.server.guests import Guest
 from holdfast.server.identity.dev import is_loopback
@@ -68,6 +69,7 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
     turns: Gate
     pace: Pace
     failures: Failures
+    trusted_proxies: Networks
     local_only: bool
     closing: asyncio.Event
 
@@ -271,26 +273,27 @@ class Authentication(ASGIMiddleware):
         """Whose request it is.
 
         Raises:
-            RateLimited: Too many from this address did not hold of late.
+            RateLimited: The credentials do not hold, like too many from this client of late.
         """
-        headers, address = headers_of(connection), connection.client.host if connection.client else ""
-        shown = credentials(headers)
-        serving.failures.check(address, shown)
+        headers, peer = headers_of(connection), connection.client.host if connection.client else ""
         try:
-            if serving.local_only and not is_loopback(address):
+            # The peer itself must be here, whatever it says of whom it passes on.
+            if serving.local_only and not is_loopback(peer):
                 raise Unauthenticated(problem="In dev mode the server serves this machine alone.")
-            identity = await self._authenticate(headers)
+            return await self._authenticate(headers)
         except Unauthenticated:
-            serving.failures.failed(address, shown)
+            hops = connection.headers.getall(FORWARDED_FOR, [])
+            address = client_address(peer, hops, serving.trusted_proxies)
+            serving.failures.count(site_of(address), credentials_digest(headers))
             raise
-        serving.failures.held(shown)
-        return identity
 
 
-def credentials(headers: Mapping[str, str]) -> bytes:
-    """What stands for the credentials of a request, and tells nobody what they are."""
-    said = "\0".join(headers.get(name, "") for name in ("authorization", "x-api-key"))
-    return hashlib.sha256(said.encode("utf-8", "surrogateescape")).digest()
+def credentials_digest(headers: Mapping[str, str]) -> str | None:
+    """A hash that stands for the credentials of a request; None if it carries none."""
+    values = [headers.get(name, "") for name in ("authorization", "x-api-key")]
+    if not any(values):
+        return None
+    return hashlib.sha256("\0".join(values).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _check_scope(identity: Identity, needed: str) -> None:

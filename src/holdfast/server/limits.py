@@ -3,13 +3,14 @@
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from holdfast.core.errors import RateLimited
 
 MINUTE = 60.0
 REMEMBERED = 10_000
 """How many users' requests are counted at once; of more, the longest quiet are forgotten."""
+FAILURES = "failed authentications in a minute"
 
 
 class Gate:
@@ -108,34 +109,22 @@ class Pace:
 
 
 class Failures:
-    """Counts failed authentications by address.
+    """Counts failed authentications, by the address of the client and by the credentials that it showed.
 
-    An address with too many of them is heard again after a while. Credentials that held before are looked at
-    all the same: one who guesses behind a proxy must not lock everybody out who comes through it.
+    It is asked once credentials were looked at and did not hold, so whatever others send, it never stands in
+    the way of those that do.
     """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._pace = Pace(per_minute, what="failed authentications in a minute", clock=clock)
-        self._held: OrderedDict[bytes, None] = OrderedDict()
+        self._addresses = Pace(per_minute, what=FAILURES, clock=clock)
+        self._credentials = Pace(per_minute, what=FAILURES, clock=clock)
 
-    def check(self, address: str, credentials: bytes) -> None:
-        """See whether credentials from an address may be looked at.
+    def count(self, address: str, credentials: str | None) -> None:
+        """Count one failure; a request without credentials is counted by its address alone.
 
         Raises:
-            RateLimited: Too many of late did not hold.
+            RateLimited: There were too many of late.
         """
-        if credentials not in self._held:
-            self._pace.check(address)
-
-    def failed(self, address: str, credentials: bytes) -> None:
-        """Note that they did not hold."""
-        self._held.pop(credentials, None)
-        with suppress(RateLimited):
-            self._pace.take(address)
-
-    def held(self, credentials: bytes) -> None:
-        """Note that they did."""
-        self._held[credentials] = None
-        self._held.move_to_end(credentials)
-        if len(self._held) > REMEMBERED:
-            self._held.popitem(last=False)
+        if credentials is not None:
+            self._credentials.take(credentials)
+        self._addresses.take(address)

@@ -28,6 +28,7 @@ from holdfast.core.errors import InvalidArgument
 from holdfast.opening import open_store
 from holdfast.runtime.steps import prices_at
 from holdfast.server.app import Application, create_app
+from holdfast.server.client_address import parse_networks
 from holdfast.server.connections import Connection, make_room
 from holdfast.server.guards import Danger, Start, every_danger, start_of
 from holdfast.server.realtime import provider_of
@@ -151,9 +152,10 @@ async def check(settings: ServerSettings, environment: Mapping[str, str]) -> lis
     """What stands against a start.
 
     Raises:
-        InvalidArgument: Several processes cannot share this store.
+        InvalidArgument: Several processes cannot share this store, or a trusted proxy has no address.
     """
     check_workers(settings)
+    parse_networks(settings.trusted_proxies)
     return await every_danger(start_from(settings, environment))
 
 
@@ -194,7 +196,7 @@ def config_of(settings: ServerSettings) -> uvicorn.Config:
         loop="asyncio",
         lifespan="on",
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=False,  # it would trust every proxy on this machine; ours is ``trusted_proxies``
         timeout_keep_alive=KEEP_SECONDS,
         timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
         http=Connection,

@@ -11,7 +11,8 @@ from holdfast.core.errors import InvalidArgument
 
 PREFIX = "HOLDFAST_SERVER_"
 """Every field can be set by a variable of its name, for the workers of one server: HOLDFAST_SERVER_URL."""
-
+LISTS = ("cors", "trusted_proxies")
+"""Fields that are lists; in a variable their parts are divided by commas."""
 
 Some: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Port: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=65535)]
@@ -24,8 +25,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     ``secret`` signs cursors, so all processes of one server share it. ``streams`` bounds what is open at once
     in a process, ``user_streams``, ``turns`` and ``requests`` what one user has open, what one user runs at
-    once, and what one user asks in a minute; ``failures`` how often credentials from one address may fail in
-    a minute, ``guests`` how many users may be incognito at once.
+    once, and what one user asks in a minute; ``failures`` how often a client may fail to authenticate in a
+    minute before it is told to wait, ``guests`` how many users may be incognito at once.
+    ``trusted_proxies`` are the addresses and networks of proxies that say truly whom they pass on.
     ``voice_model`` is a realtime model for calls, at a provider that speaks OpenAI's protocol.
     ``volume`` is a folder that keeps every manifest that is exported. ``prices`` is a file that says what
     models cost.
@@ -41,6 +43,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     voice_url: str = "https://api.openai.com/v1"
     voice: str = "marin"
     cors: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
     body: Some = 4 * 1024 * 1024
     archive: Some = 64 * 1024 * 1024
     streams: Some = 1_000
@@ -70,13 +73,16 @@ def from_variables(variables: Mapping[str, str]) -> ServerSettings:
         for name in ServerSettings.__struct_fields__
         if PREFIX + name.upper() in variables
     }
-    values = {name: value.split(",") if name == "cors" else value for name, value in given.items()}
-    if values.get("cors") == [""]:
-        values["cors"] = []
+    values = {name: _parts(value) if name in LISTS else value for name, value in given.items()}
     try:
         return msgspec.convert(values, ServerSettings, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidArgument(problem=_sentence(str(error), given)) from error
+
+
+def _parts(text: str) -> list[str]:
+    """The parts of a list that are divided by commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _sentence(error: str, given: Mapping[str, str]) -> str:

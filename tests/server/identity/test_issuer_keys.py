@@ -12,7 +12,7 @@ from jwt.algorithms import RSAAlgorithm
 
 from holdfast.core.errors import InvalidArgument, IssuerUnavailable
 from holdfast.server.identity import issuer as issuers
-from holdfast.server.identity.issuer import FRESH_S, PAUSE_S, USABLE_S, IssuerKeys, keys_of, place_of
+from holdfast.server.identity.issuer import FRESH_S, PAUSE_S, RETRY_S, USABLE_S, IssuerKeys, keys_of, place_of
 from holdfast.server.identity.settings import DISCOVERY, auth_settings
 from tests.support.issuer import Issuer, issuing, rsa_key
 
@@ -58,14 +58,27 @@ async def test_a_new_key_is_found_when_it_is_first_used(
     assert await keys.key("first") is None
 
 
-async def test_unknown_keys_make_nobody_ask_more_than_every_ten_seconds(
+@pytest.mark.promise("F-09")
+async def test_unknown_keys_make_nobody_ask_more_than_once_a_minute(
     issuer: Issuer, keys: IssuerKeys, time: Seconds
 ) -> None:
-    for number in range(100):
-        time.now += 0.5
+    for number in range(200):
+        time.now += 1.0
         await keys.key(f"made up {number}")
 
-    assert issuer.asked == 5
+    assert issuer.asked == 4
+
+
+async def test_without_keys_an_issuer_is_asked_every_ten_seconds(
+    issuer: Issuer, keys: IssuerKeys, time: Seconds
+) -> None:
+    issuer.status = 503
+    for _ in range(60):
+        with pytest.raises(IssuerUnavailable):
+            await keys.key("first")
+        time.now += 1.0
+
+    assert issuer.asked == 6
 
 
 async def test_a_hundred_first_requests_at_once_ask_once(issuer: Issuer, keys: IssuerKeys) -> None:
@@ -107,9 +120,19 @@ async def test_an_issuer_that_is_well_again_is_asked_again(
     issuer.status = 200
     with pytest.raises(IssuerUnavailable):
         await keys.key("first")
-    time.now += PAUSE_S
+    time.now += RETRY_S
 
     assert await keys.key("first") is not None
+
+
+async def test_after_a_quiet_day_all_who_come_at_once_wait_for_the_keys(
+    issuer: Issuer, keys: IssuerKeys, time: Seconds
+) -> None:
+    await keys.key("first")
+    time.now += USABLE_S + 1
+    found = await asyncio.gather(*(keys.key("first") for _ in range(10)))
+
+    assert all(found)
 
 
 async def test_an_issuer_that_is_not_there_is_named() -> None:

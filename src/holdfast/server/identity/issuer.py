@@ -22,8 +22,11 @@ FRESH_S = 3600.0
 USABLE_S = 24 * 3600.0
 """How long keys are used when no newer ones can be had."""
 
-PAUSE_S = 10.0
+PAUSE_S = 60.0
 """How long to wait before asking again, whatever strangers put into their tokens."""
+
+RETRY_S = 10.0
+"""The same while there are no keys that can be used, and so nobody's token can be checked."""
 
 TIMEOUT_S = 5.0
 MOST_BYTES = 1024 * 1024
@@ -33,8 +36,8 @@ FEWEST_BITS = 2048
 class IssuerKeys:
     """The public keys of one issuer, by their ids.
 
-    One request fetches them; others go on with what is there. Nobody can make the server ask more often than
-    every ten seconds.
+    One request fetches them; others whose key is known go on with what is there. Nobody can make the server
+    ask more often than once a minute, or every ten seconds while it has no keys at all.
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,7 +55,8 @@ class IssuerKeys:
         Raises:
             IssuerUnavailable: The issuer's keys are not known and cannot be had.
         """
-        if self._wanted(id) and not (id in self._keys and self._lock.locked()):
+        is_usable = id in self._keys and self._age() <= USABLE_S
+        if self._wanted(id) and not (is_usable and self._lock.locked()):
             async with self._lock:
                 if self._wanted(id):
                     await self._fetch()
@@ -62,7 +66,8 @@ class IssuerKeys:
 
     def _wanted(self, id: str) -> bool:
         """Whether to ask the issuer: its keys are old, or one is not known; but not again and again."""
-        if self._tried is not None and self._clock() - self._tried < PAUSE_S:
+        pause = RETRY_S if self._age() > USABLE_S else PAUSE_S
+        if self._tried is not None and self._clock() - self._tried < pause:
             return False
         return id not in self._keys or self._age() > FRESH_S
 
