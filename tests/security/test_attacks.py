@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import pytest_asyncio
 from litestar.routes import HTTPRoute, WebSocketRoute
@@ -358,6 +359,32 @@ async def test_a_key_that_is_none_is_refused(
     answer = await server.as_("alice", keyed(ATTACKS[route].ask(shared), key))
 
     assert (answer.status_code, code_of(answer)) == (422, "invalid_id")
+
+
+# Bodies that a page of another site could send without asking.
+
+
+json_routes = sorted(
+    (str(method), route.path.removeprefix(API))
+    for route in create_app().routes
+    if isinstance(route, HTTPRoute)
+    for method, (handler, _) in route.route_handler_map.items()
+    if "data" in handler.parsed_fn_signature.parameters
+)
+SIMPLE = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None]
+
+
+@pytest.mark.parametrize("media_type", SIMPLE)
+@pytest.mark.parametrize("route", json_routes, ids=" ".join)
+async def test_json_that_is_not_said_to_be_json_is_refused(
+    server: World, shared: Victim, route: tuple[str, str], media_type: str | None
+) -> None:
+    asked = ATTACKS[route].ask(shared)
+    headers = {"content-type": media_type} if media_type is not None else {}
+    disguised = replace(asked, json=None, content=msgspec.json.encode(asked.json), headers=headers)
+    answer = await server.as_("alice", disguised)
+
+    assert (answer.status_code, code_of(answer)) == (415, "unsupported_media_type")
 
 
 # The socket.

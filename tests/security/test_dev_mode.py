@@ -18,6 +18,7 @@ from tests.security.world import running
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-09")]
 
 SITE = "https://site.example"
+OTHER_PORT = "http://127.0.0.1:8101"
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -43,9 +44,10 @@ async def test_whoever_is_here_is_served(here: httpx.AsyncClient) -> None:
         {"host": "rebound.example"},
         {"host": "127.0.0.1", "origin": SITE},
         {"host": "127.0.0.1", "origin": "null"},
+        {"host": "127.0.0.1:8100", "origin": OTHER_PORT},
         {"host": "127.0.0.1", "x-forwarded-for": "10.1.2.3"},
     ],
-    ids=["a name that leads here", "another site", "a page without an origin", "a proxy"],
+    ids=["a name that leads here", "another site", "a page without an origin", "another port", "a proxy"],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_what_may_come_from_elsewhere_is_refused(
@@ -57,6 +59,15 @@ async def test_what_may_come_from_elsewhere_is_refused(
     listed = (await here.get(f"{API}/threads")).json()
 
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+    assert listed["threads"] == []
+
+
+async def test_a_form_that_is_json_inside_makes_nothing(here: httpx.AsyncClient) -> None:
+    headers = {"content-type": "text/plain"}  # as an old browser sends it, which says no origin
+    answer = await here.post(f"{API}/threads", content=b'{"id": "planted"}', headers=headers)
+    listed = (await here.get(f"{API}/threads")).json()
+
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
     assert listed["threads"] == []
 
 

@@ -57,6 +57,19 @@ async def test_dev_mode_serves_this_machine_alone_whoever_runs_the_application(a
     assert answer.status_code == 401
 
 
+@pytest.mark.promise("F-09")
+async def test_in_dev_mode_pages_of_other_ports_are_served_if_cors_names_them() -> None:
+    named, unnamed = "http://localhost:5173", "http://localhost:5174"
+    async with in_memory(settings=ServerSettings(cors=(named,))) as users:
+        answers = [
+            await users.http.get(f"{API}/threads", headers={**users.headers(), "Origin": origin})
+            for origin in (named, unnamed)
+        ]
+
+    assert [answer.status_code for answer in answers] == [200, 401]
+    assert answers[0].headers["access-control-allow-origin"] == named
+
+
 class Password:
     """Lets in whoever says the word."""
 

@@ -175,7 +175,8 @@ async def test_a_sentence_says_what_is_wrong_in_the_words_of_whoever_asks(
     method: str, content: bytes | None, words: str
 ) -> None:
     async with in_memory() as users:
-        answer = await users.http.request(method, "/api/v1/threads", content=content, headers=users.headers())
+        headers = {**users.headers(), "Content-Type": "application/json"}
+        answer = await users.http.request(method, "/api/v1/threads", content=content, headers=headers)
 
     assert words in answer.json()["detail"]
 

@@ -138,6 +138,19 @@ async def test_a_refusal_that_may_pass_is_not_kept(alice: AsyncClient) -> None:
     assert (await alice.create_thread("t", key="k")).version == 0
 
 
+@pytest.mark.promise("F-09")
+async def test_a_body_of_the_wrong_type_may_be_sent_again_with_the_right_one(users: Users) -> None:
+    headers = {**users.headers(), "Idempotency-Key": "k"}
+    body = b'{"id": "t"}'
+    types = ["text/plain", "application/json; charset=utf-8"]
+    answers = [
+        await users.http.post("/api/v1/threads", content=body, headers={**headers, "Content-Type": each})
+        for each in types
+    ]
+
+    assert [answer.status_code for answer in answers] == [415, 201]
+
+
 async def test_of_many_at_once_one_is_done(alice: AsyncClient) -> None:
     async def fork() -> str:
         try:

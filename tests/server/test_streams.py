@@ -14,6 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 import websockets
+from websockets.protocol import State
+from websockets.typing import Origin
 
 import holdfast as hf
 from holdfast.client import AsyncClient
@@ -303,6 +305,19 @@ async def test_a_websocket_without_credentials_that_hold_is_not_opened() -> None
         with pytest.raises(websockets.InvalidStatus) as refused:
             await websockets.connect(url, additional_headers={"Authorization": "Bearer made-up"})
 
+    assert refused.value.response.status_code == 401
+
+
+@pytest.mark.promise("F-09")
+async def test_a_websocket_opens_for_pages_of_the_server_and_of_no_other_port() -> None:
+    async with live(ScriptedModel("never")) as address:
+        url = f"{address.replace('http', 'ws')}/api/v1/ws"
+        async with websockets.connect(url, origin=Origin(address)) as own:
+            opened = own.state
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            await websockets.connect(url, origin=Origin("http://127.0.0.1:1"))
+
+    assert opened is State.OPEN
     assert refused.value.response.status_code == 401
 
 

@@ -185,6 +185,16 @@ class TooLarge(InvalidInput):
 
 
 @dataclass(eq=False)
+class UnsupportedMediaType(InvalidInput):
+    """The body of a request is not of the type that its route takes. Name that type in ``Content-Type``."""
+
+    media_type: str | None
+    expected: str
+    code: ClassVar[str] = "unsupported_media_type"
+    sentence: ClassVar[str] = "The Content-Type of the body must be {expected}."
+
+
+@dataclass(eq=False)
 class LogFull(InvalidInput):
     """A log has no place left where the item should stand. Fork or start another thread."""
 

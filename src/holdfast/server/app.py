@@ -177,9 +177,9 @@ class _Door:
     def __init__(self) -> None:
         self._way: Authenticate | None = None
 
-    def open(self, db: Database, settings: AuthSettings) -> None:
+    def open(self, db: Database, settings: AuthSettings, origins: Sequence[str]) -> None:
         """Take the way that the settings ask for."""
-        self._way = authentication(settings, Directory(db))
+        self._way = authentication(settings, Directory(db), origins)
 
     async def __call__(self, headers: Any) -> Any:
         """Whose request it is."""
@@ -220,7 +220,7 @@ async def _opened(settings: ServerSettings, db: Database, door: Authenticate) ->
         os.environ, host=settings.host, url=db.store.name, cors=settings.cors, secret=settings.secret
     )
     refuse([*dangers(start), *dangers_of_role(start, await db.report())])
-    door.open(db, start.auth)
+    door.open(db, start.auth, settings.cors)
     return start.auth
 
 

@@ -1,9 +1,17 @@
-"""The body of a request, which may be anything: what its reader cannot read is the fault of who sent it."""
+"""The body of a request, which may be anything: what its reader cannot read is the fault of who sent it.
+
+Whoever sends JSON must say so. A browser asks the server before a page of another site may send that type; a
+form or plain text it sends at once.
+"""
 
 from typing import Any
 
 from litestar import Request
 from litestar.exceptions import ClientException
+
+from holdfast.core.errors import UnsupportedMediaType
+
+JSON_TYPE = "application/json"
 
 
 class NestedTooDeeply(ClientException):
@@ -19,8 +27,12 @@ class Asked(Request[Any, Any, Any]):
         """What the body says.
 
         Raises:
+            UnsupportedMediaType: It is not said to be JSON.
             ClientException: It is no text, or nested deeper than the interpreter goes.
         """
+        media_type = self.headers.get("content-type")
+        if (media_type or "").partition(";")[0].strip().lower() != JSON_TYPE:
+            raise UnsupportedMediaType(media_type=media_type, expected=JSON_TYPE)
         try:
             return await super().json()
         except UnicodeDecodeError as error:

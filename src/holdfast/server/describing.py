@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 
 from litestar import Response, Router
@@ -34,6 +35,8 @@ ANY = (400, 401, 403, 404, 422, 429, 500, 503)
 """What any request may come to."""
 CHANGING = (409, 413, 507)
 """What one that changes something may come to besides."""
+READING_JSON = (415,)
+"""What one that takes JSON may come to besides."""
 RUNNING = (502, 504)
 """What one that lets a model or a tool work may come to besides."""
 
@@ -88,8 +91,12 @@ def statuses(handler: HTTPRouteHandler) -> tuple[int, ...]:
     """The statuses of the problems that a route may answer with."""
     if handler.opt.get(OPEN):
         return (500, 503)
-    reads = handler.http_methods <= {"GET"}
-    return (*ANY, *(() if reads else CHANGING), *(RUNNING if handler.opt.get(WORKS) else ()))
+    more = [
+        CHANGING if handler.http_methods - {"GET"} else (),
+        READING_JSON if "data" in handler.parsed_fn_signature.parameters else (),
+        RUNNING if handler.opt.get(WORKS) else (),
+    ]
+    return (*ANY, *chain.from_iterable(more))
 
 
 class Describing(ReceiveRoutePlugin):

@@ -208,11 +208,14 @@ class Kept:
         return Put(record=self._record(answered, _tags(self._thread, body)), expect=self._revision)
 
     async def end(self, status: int, headers: Sequence[tuple[str, str]], body: bytes) -> None:
-        """Keep the answer; one that says to try again, or that is too long to keep, frees the key."""
+        """Keep the answer; one that says to try again, or that is too long to keep, frees the key.
+
+        So does one that a header decides (401, 415), since two requests with one key may differ in it.
+        """
         await self._rest()
         if self._is_kept:
             return
-        if status >= 500 or status in (401, 403, 409, 429) or len(body) > LARGEST:
+        if status >= 500 or status in (401, 403, 409, 415, 429) or len(body) > LARGEST:
             with suppress(RevisionConflict):  # it was kept after all, or another has taken it up
                 await self._db.records.drop(KIND, self._id, expect=self._revision)
             return

@@ -79,6 +79,7 @@ GROUPS: dict[type[HoldfastError], int] = {
 STATUS: dict[str, int] = {
     "too_large": 413,
     "document_too_large": 413,
+    "unsupported_media_type": 415,
     "unauthenticated": 401,
     "server_full": 503,
     "issuer_unavailable": 503,

@@ -37,6 +37,17 @@ async def test_a_request_may_name_another_user_and_tenant() -> None:
         {**HERE, "origin": "https://site.example"},
         {**HERE, "origin": "null"},
         {**HERE, "origin": "http://["},
+        {**HERE, "origin": "http://127.0.0.1:8101"},
+        {**HERE, "origin": "http://127.0.0.1"},
+        {**HERE, "origin": "http://localhost:8100"},
+        {**HERE, "origin": "https://127.0.0.1:8100"},
+        {**HERE, "origin": "http://127.0.0.1:8100/"},
+        {**HERE, "origin": "http://127.0.0.1:8100@127.0.0.1"},
+        {**HERE, "origin": ""},
+        {"host": "localhost", "origin": "https://localhost"},
+        {"host": "a.localhost:8100", "origin": "http://b.localhost:8100"},
+        {"host": "127.0.0.1:port"},
+        {"host": "127.0.0.1/8100"},
         {**HERE, "x-forwarded-for": "10.0.0.1"},
         {**HERE, "forwarded": "for=10.0.0.1"},
         {**HERE, "authorization": "Bearer something"},
@@ -49,10 +60,33 @@ async def test_whoever_may_be_elsewhere_is_refused(headers: dict[str, str]) -> N
         await enter(headers)
 
 
-async def test_a_page_of_this_machine_may_ask() -> None:
-    found = await enter({**HERE, "origin": "http://localhost:8100"})
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("127.0.0.1:8100", "http://127.0.0.1:8100"),
+        ("LOCALHOST:8100", "http://localhost:8100"),
+        ("[::1]:8100", "http://[::1]:8100"),
+        ("localhost", "http://localhost"),
+        ("localhost:80", "http://localhost"),
+    ],
+)
+async def test_a_page_of_the_server_itself_may_ask(host: str, origin: str) -> None:
+    found = await enter({"host": host, "origin": origin})
 
     assert found.user == "local"
+
+
+async def test_a_page_of_this_machine_may_ask_if_its_origin_is_named() -> None:
+    found = await DevAuthentication(["http://localhost:5173"])({**HERE, "origin": "http://localhost:5173"})
+
+    assert found.user == "local"
+
+
+@pytest.mark.promise("F-09")
+@pytest.mark.parametrize("named", ["*", "https://site.example", "null"])
+async def test_no_page_of_another_site_may_ask_whatever_is_named(named: str) -> None:
+    with pytest.raises(Unauthenticated):
+        await DevAuthentication([named])({**HERE, "origin": "https://site.example"})
 
 
 async def test_a_name_that_cannot_be_one_is_refused() -> None:

@@ -1,6 +1,6 @@
 """Which way in a request takes: an API key always, and beside it what the settings say."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from holdfast.core.errors import MissingExtra
 from holdfast.server.identity.dev import DevAuthentication
@@ -23,11 +23,13 @@ class Authentication:
         return await way(headers)
 
 
-def authentication(settings: AuthSettings, directory: Directory) -> Authenticate:
-    """The way in that the settings ask for."""
+def authentication(
+    settings: AuthSettings, directory: Directory, origins: Collection[str] = ()
+) -> Authenticate:
+    """The way in that the settings ask for; ``origins`` are those whose pages may send requests."""
     keys = KeyAuthentication(directory)
     if settings.mode == "dev":
-        return Authentication(keys, DevAuthentication())
+        return Authentication(keys, DevAuthentication(origins))
     if settings.issuer is None:
         return keys
     try:
