@@ -66,6 +66,21 @@ UNPINNED = """
 SELECT proname FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace AND prosecdef
   AND NOT coalesce(array_to_string(proconfig, ';') LIKE '%search_path=pg_catalog, pg_temp%', false)
 """
+OVERREACHING = [
+    "ALTER TABLE holdfast.threads DISABLE ROW LEVEL SECURITY",
+    "ALTER TABLE holdfast.threads NO FORCE ROW LEVEL SECURITY",
+    "DROP POLICY scope ON holdfast.threads",
+    "ALTER POLICY scope ON holdfast.threads USING (true)",
+    "CREATE POLICY wider ON holdfast.threads USING (true)",
+    "CREATE OR REPLACE FUNCTION holdfast.enter(text, text) RETURNS void LANGUAGE sql AS ''",
+    "CREATE TABLE holdfast.later (tenant text)",
+    "DROP TABLE holdfast.threads",
+    "UPDATE holdfast.meta SET schema = 0",
+    "CREATE ROLE another",
+    "SET row_security = off; SELECT * FROM holdfast.threads",
+    "COPY holdfast.threads TO PROGRAM 'true'",
+]
+"""What would get the app out of its policies, if it were allowed."""
 
 
 async def fill(url: str) -> None:
@@ -215,6 +230,17 @@ class TestCatalogue:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 app.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
 
+    @pytest.mark.promise("F-10")
+    @pytest.mark.parametrize("statement", OVERREACHING)
+    def test_the_app_cannot_change_what_holds_it(
+        self, login: str, postgres_database: PostgresDatabase, statement: str
+    ) -> None:
+        with (
+            psycopg.connect(postgres_database.url_for(login)) as app,
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+        ):
+            app.execute(statement.encode())
+
     def test_what_runs_with_other_rights_is_listed_and_looks_nothing_up_elsewhere(
         self, postgres_database: PostgresDatabase
     ) -> None:
@@ -284,6 +310,15 @@ class TestRows:
         for table in tables(app):
             assert count(app, table) > 0, table
             assert count(app, table, where="tenant <> 'acme' OR owner <> 'alice'") == 0, table
+
+    def test_a_scope_is_believed_whoever_sets_it(self, app: Raw) -> None:
+        """The limit of this layer, as the page on isolation says it: SQL of one's own may name any tenant."""
+        seen = []
+        for tenant in ("acme", "other"):
+            enter(app, tenant, "tenant", "")
+            seen.append(count(app, "threads"))
+
+        assert all(seen)
 
     @pytest.mark.parametrize("scope", [("acme", "user", "alice"), ("", "", "")])
     def test_nothing_of_another_is_changed_or_deleted(self, app: Raw, scope: tuple[str, str, str]) -> None:

@@ -211,6 +211,15 @@ async def test_a_key_without_the_scope_is_no_administrators(
     assert (answer.status_code, code_of(answer)) == (403, "forbidden")
 
 
+@pytest.mark.parametrize("route", [route for route in ROUTES if route[1] != "/metrics"], ids=" ".join)
+async def test_a_key_of_the_servers_operator_is_for_its_numbers_alone(
+    server: World, shared: Victim, route: tuple[str, str]
+) -> None:
+    answer = await server.as_("the server's operator", ATTACKS[route].ask(shared))
+
+    assert (answer.status_code, code_of(answer)) == (403, "forbidden")
+
+
 # Whoever has an archive may keep a copy of it in a tenant that is all theirs, so an import is no attack.
 @pytest.mark.parametrize("route", [route for route in ROUTES if route[1] != "/sessions/import"], ids=" ".join)
 async def test_a_key_of_a_whole_tenant_reaches_no_other(server: World, route: tuple[str, str]) -> None:

@@ -333,7 +333,7 @@ async def _keys(directory: Directory, alice: str) -> dict[str, str]:
         "alice reading": {"tenant": ACME, "user": alice, "scopes": ("read", "admin")},
         "alice working": {"tenant": ACME, "user": alice, "scopes": ("read", "write")},
         "globex": {"tenant": GLOBEX, "scopes": ("read", "write", "admin")},
-        "the server's operator": {"tenant": GLOBEX, "scopes": ("read", "operator")},
+        "the server's operator": {"tenant": GLOBEX, "scopes": ("operator",)},
     }
     return {who: (await new_key(directory, **about))[1] for who, about in told.items()}
 

@@ -47,6 +47,8 @@ from holdfast.threads.thread import Thread
 T = TypeVar("T")
 OPEN = "open to all"
 """The mark of a route that anybody may ask, like health."""
+NEEDS = "needs the scope"
+"""The mark of a route that needs a scope of its own, in place of the one for reading or writing."""
 ADMIN = "admin"
 """The role, and the scope, that decides for a tenant."""
 AUDITOR = "auditor"
@@ -251,7 +253,7 @@ class Authentication(ASGIMiddleware):
         serving: Serving = connection.app.state.serving
         try:
             identity = await self._admitted(connection, serving)
-            _check_scope(identity, "read" if scope.get("method") in READING else "write")
+            _check_scope(identity, _needed_scope(scope))
             serving.pace.take(f"{identity.tenant}\0{identity.user or ''}")
         except HoldfastError as error:
             if DENIAL not in (scope.get("extensions") or {}):
@@ -294,6 +296,12 @@ def credentials_digest(headers: Mapping[str, str]) -> str | None:
     if not any(values):
         return None
     return hashlib.sha256("\0".join(values).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _needed_scope(scope: Scope) -> str:
+    """The scope that credentials need for a request: the one of its route, or else by what it may change."""
+    own: str | None = scope["route_handler"].opt.get(NEEDS)
+    return own or ("read" if scope.get("method") in READING else "write")
 
 
 def _check_scope(identity: Identity, needed: str) -> None:

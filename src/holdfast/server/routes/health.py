@@ -6,9 +6,9 @@ from litestar import Response, get
 from litestar.datastructures import State
 
 from holdfast.client.operations import AgentView, Health
-from holdfast.core.errors import Forbidden, StoreUnavailable
+from holdfast.core.errors import StoreUnavailable
 from holdfast.server.agents import is_pinned
-from holdfast.server.callers import OPEN, Calling, Serving
+from holdfast.server.callers import NEEDS, OPEN, Calling, Serving
 from holdfast.server.identity.entries import OPERATOR
 
 READY_SECONDS = 2.0
@@ -51,11 +51,9 @@ async def get_agent(caller: Calling) -> AgentView:
     )
 
 
-@get("/metrics", operation_id="metrics", media_type=TEXT)
+@get("/metrics", operation_id="metrics", media_type=TEXT, opt={NEEDS: OPERATOR})
 async def metrics(caller: Calling) -> Response[bytes]:
     """The numbers of this process, of all its tenants together, as Prometheus reads them. Scope operator."""
-    if OPERATOR not in caller.identity.scopes:
-        raise Forbidden(problem=f"This needs the scope {OPERATOR!r}: it is about every tenant.")
     serving = caller.serving
     serving.metrics.streams.set(serving.streams.inside)
     serving.metrics.tenants.set(len(serving.runtimes.tenants))
