@@ -8,6 +8,7 @@ HoldfastError
 │   ├── OpFailed              an op that does not fit the state
 │   ├── TranscriptBroken      a result without its call, or a call left open
 │   ├── TooLarge              a body over the limit
+│   ├── UnsupportedMediaType  a body that is not said to be of the type that its route takes
 │   ├── LogFull               no place left in a log
 │   ├── ArchiveInvalid        an archive that cannot be read
 │   ├── SchemaInvalid         a state class that makes no sense
