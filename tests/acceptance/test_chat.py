@@ -174,6 +174,14 @@ def test_leaving_ends_the_session(chat: Chat, url: str) -> None:
     )
 
 
+@pytest.mark.promise("R-11")
+def test_leaving_ends_every_session_that_was_begun(chat: Chat, url: str) -> None:
+    chat(*ALICE, lines=[ANN, "/new", "I like green tea.", "/new", "I live in Oslo.", "/exit"])
+
+    assert [episode_of(record).status for record in records(url, ROW)] == ["ended"] * 3
+    assert sorted(objects(url, "s1", "alice")) == ["Ann", "Oslo", "green tea", "nuts"]
+
+
 @pytest.mark.promise("R-23", "R-08")
 @pytest.mark.parametrize(("word", "label"), [("y", "positive"), ("n", "negative"), ("s", "skip")])
 def test_feedback_is_a_label_and_numbers(chat: Chat, url: str, word: str, label: str) -> None:

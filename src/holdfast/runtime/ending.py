@@ -33,11 +33,20 @@ PAGE = 256
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """What an episode leaves behind: the episode with its arc, and what else is to be written with it."""
+    """What an episode leaves behind: the episode with its arc, and what else is to be written with it.
+
+    ``replan`` makes it again for the episode as it is by then, from what models have said already. It is
+    called if somebody else has changed the episode or a thread that the writes are for; without it the whole
+    end is tried again later.
+    """
 
     episode: Episode
     writes: Sequence[Write] = ()
+    replan: "Replan | None" = None
 
+
+Replan: TypeAlias = Callable[[Episode], Awaitable[Left]]
+"""Makes what an episode leaves behind once more, without asking a model."""
 
 Finalize: TypeAlias = Callable[[Database, Episode, Sequence[Message]], Awaitable[Left]]
 """Makes of an episode's transcript what it is to leave behind: a summary, an arc, what was held and is worth

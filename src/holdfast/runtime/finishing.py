@@ -8,7 +8,15 @@ from typing import Never
 
 import msgspec
 
-from holdfast.core.errors import ClaimLost, DeadlineExceeded, HoldfastError, StoreFailed
+from holdfast.core.errors import (
+    ClaimLost,
+    DeadlineExceeded,
+    HoldfastError,
+    RevisionConflict,
+    StoreFailed,
+    ThreadExists,
+    VersionConflict,
+)
 from holdfast.core.values import Finish, Job, Put
 from holdfast.runtime.ending import JOB, Left, claimed_job, request_end, transcript
 from holdfast.runtime.episodes import ENDED, Episode, episode, row_of
@@ -42,9 +50,13 @@ class Ends:
         while self._workers:
             await asyncio.wait(set(self._workers))
 
+    def stop(self) -> None:
+        """Begin no more."""
+        self._closed = True
+
     async def close(self) -> None:
         """Stop where it is; what is not done is given back, for somebody else to do."""
-        self._closed = True
+        self.stop()
         while self._workers:
             for worker in self._workers:
                 worker.cancel()
@@ -86,9 +98,7 @@ async def finished(db: Database, job: Job, settings: Settings) -> bool:
     try:
         before = await episode(db, job.body["episode"])
         left = await _left(db, job, settings, before)
-        over = msgspec.structs.replace(left.episode, status=ENDED)
-        row = Put(record=row_of(over, before.user), expect=before.revision)
-        await db.commit([row, *left.writes, Finish(job=job.id, token=job.token or "")])
+        await _commit_end(db, job, before, left, seconds=settings.lease_seconds / 3)
     except ClaimLost:
         return False  # somebody else has taken the job
     except asyncio.CancelledError:
@@ -102,6 +112,32 @@ async def finished(db: Database, job: Job, settings: Settings) -> bool:
             await db.jobs.fail(job, problem)
         return False
     return True
+
+
+async def _commit_end(db: Database, job: Job, before: Episode, left: Left, *, seconds: float) -> None:
+    """Commit what an episode leaves behind with the end of its job; planned anew if others were quicker.
+
+    All episodes of a user end in one memory thread. Each refusal means that another commit went through, so
+    that everybody gets there, and nobody asks a model a second time. The claim, which was last extended at
+    most a third of its time ago, holds for so many ``seconds`` at least.
+
+    Raises:
+        VersionConflict: Others were quicker, again and again.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + seconds
+    while True:
+        over = msgspec.structs.replace(left.episode, status=ENDED)
+        row = Put(record=row_of(over, before.user), expect=before.revision)
+        try:
+            await db.commit([row, *left.writes, Finish(job=job.id, token=job.token or "")])
+        except (VersionConflict, ThreadExists, RevisionConflict):
+            if left.replan is None or clock() > deadline:
+                raise
+        else:
+            return
+        before = await episode(db, before.id)
+        left = await left.replan(before)
 
 
 async def _left(db: Database, job: Job, settings: Settings, of: Episode) -> Left:

@@ -77,18 +77,29 @@ class Finalizer:
 
     async def __call__(self, db: Database, episode: Episode, transcript: Sequence[Message]) -> Left:
         """What an episode leaves behind; it is committed with the end of its job."""
-        memory = memory_of(db, episode.thread, episode.user)
         turns = await _turns(db, episode)
         if not turns:
             return Left(episode=episode)
-        noticed = await extracted(turns, self._filled if self._model is not None else None)
-        done = {said.text for said, reply in pairwise(transcript) if self._is_done(said, reply)}
-        fresh = [found for found in noticed.candidates if turns[found.turn].text not in done]
-        decisions = await weighed(memory, turns, [*_held(episode, turns), *fresh])
         left = unrefused([said.text for said in turns])
         if not any(left):
             return Left(episode=msgspec.structs.replace(episode, candidates=()))
+        noticed = await extracted(turns, self._filled if self._model is not None else None)
+        done = {said.text for said, reply in pairwise(transcript) if self._is_done(said, reply)}
+        fresh = [found for found in noticed.candidates if turns[found.turn].text not in done]
         told = await self._told(_without_refused(transcript, turns, left)) or _told_plainly(left)
+
+        async def plan(episode: Episode) -> Left:
+            planned = await self._planned(db, episode, turns, fresh, told)
+            return msgspec.structs.replace(planned, replan=plan)
+
+        return await plan(episode)
+
+    async def _planned(
+        self, db: Database, episode: Episode, turns: Sequence[Said], fresh: Sequence[Candidate], told: Told
+    ) -> Left:
+        """The arc and what is promoted, merged into the memory as it is now. No model is asked."""
+        memory = memory_of(db, episode.thread, episode.user)
+        decisions = await weighed(memory, turns, [*_held(episode, turns), *fresh])
         arc = _arc(episode, told)
         writes = await memory.closing(arc, promoted(decisions))
         ended = msgspec.structs.replace(episode, arc=plain(arc), candidates=())
