@@ -220,11 +220,28 @@ async def test_an_end_that_cancels_itself_has_failed(db: Database) -> None:
 async def test_what_a_closing_runtime_was_at_is_given_back_untried(db: Database) -> None:
     slow = Slow()
     await ended_sessions(db, "a")
-    async with asyncio.timeout(SOON), Runtime(db, stages=[answer], finalize=slow):
+    async with asyncio.timeout(SOON), Runtime(db, stages=[answer], finalize=slow, close_seconds=0.1):
         of = await slow.begun.get()
 
     job = await job_of(db, of)
     assert (job.status, job.attempts, slow.stopped, await endings(db)) == ("waiting", 0, 1, ["ending"])
+
+
+@pytest.mark.promise("R-11")
+async def test_what_a_closing_runtime_was_at_is_finished_within_its_deadline(db: Database) -> None:
+    slow = Slow()
+    await ended_sessions(db, "a")
+    async with (
+        asyncio.timeout(SOON),
+        Runtime(db, stages=[answer], finalize=slow, close_seconds=SOON) as runtime,
+    ):
+        await slow.begun.get()
+        closing = asyncio.create_task(runtime.close())
+        await asyncio.sleep(0)  # so that the close has begun before the end may go on
+        slow.go.set()
+        await closing
+
+    assert (slow.stopped, await endings(db), await facts(db)) == (0, ["ended"], 1)
 
 
 async def test_closing_ends_several_sessions_at_once(db: Database) -> None:

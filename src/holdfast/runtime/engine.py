@@ -159,10 +159,13 @@ class Runtime(Generic[Shape, Output]):
 
     async def close(self) -> None:
         """End the turns that still run, and the episodes of the threads that had turns here, durably."""
-        await self._sweeper.end()
-        await self._turns.stop()
-        if self._close_seconds is not None:
-            await end_all(self._touched, self._settings, self._close_seconds)
+        await self._sweeper.stop()
+        try:
+            await self._turns.stop()
+            if self._close_seconds is not None:
+                await end_all(self._touched, self._settings, self._close_seconds, self._sweeper)
+        finally:
+            await self._sweeper.end()
         await self._homes.close()
         await self._settings.held_crises.close(self._close_seconds or LAST_SECONDS)
 

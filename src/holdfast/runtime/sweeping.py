@@ -48,13 +48,22 @@ class Sweeper:
         """Begin to look around."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def end(self) -> None:
-        """Look no more."""
+    async def stop(self) -> None:
+        """Look no more, and begin no more ends. Those at work go on."""
         self._ended = True
+        self._ends.stop()
         while self._task is not None and not self._task.done():
             self._task.cancel()
             # asyncio.wait_for loses a cancel that comes just as what it waits for is done, so one may not do.
             await asyncio.wait([self._task], timeout=CANCEL_AGAIN)
+
+    async def finish_ends(self) -> None:
+        """Wait for the ends that are at work."""
+        await self._ends.idle()
+
+    async def end(self) -> None:
+        """Look no more, and give back what is at work."""
+        await self.stop()
         await self._ends.close()
         await self._embeddings.close()
 
@@ -101,8 +110,13 @@ class Sweeper:
         await end_expired(self._db, idle_ms=int(settings.idle_seconds * 1000), now=settings.clock())
 
 
-async def end_all(threads: Mapping[str, tuple[Database, int]], settings: Settings, seconds: float) -> None:
-    """End the episodes of some threads, as far as it goes in the time; the queue keeps the rest."""
+async def end_all(
+    threads: Mapping[str, tuple[Database, int]], settings: Settings, seconds: float, sweeper: Sweeper
+) -> None:
+    """End the episodes of some threads, and let the sweeper's ends finish, as far as it goes in the time.
+
+    The queue keeps the rest.
+    """
     room = asyncio.Semaphore(settings.ends_at_once)
 
     async def end(thread: str, db: Database) -> None:
@@ -114,6 +128,7 @@ async def end_all(threads: Mapping[str, tuple[Database, int]], settings: Setting
 
     try:
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+            group.create_task(sweeper.finish_ends())
             for thread, (db, _) in threads.items():
                 group.create_task(end(thread, db))
     except TimeoutError:
