@@ -11,11 +11,13 @@ from holdfast.companion.state import Companion
 from holdfast.companion.topics import sentences
 from holdfast.core.errors import DeadlineExceeded, ModelFailed
 from holdfast.core.text import stem, words
+from holdfast.runtime.asking import Patience, tried
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
 from holdfast.runtime.loop import Stage
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.messages import Message
+from holdfast.runtime.model_boundary import checked_value, log_failure, model_boundary
 from holdfast.runtime.models import Request
 
 FOUND = 5
@@ -77,28 +79,47 @@ def lookup_by(search: SearchProvider | None) -> Stage:
         if search is None:
             return _said(NO_SEARCH, "not_attempted")
         try:
-            found = list(await search.search(query, FOUND))[:FOUND]
-        except ModelFailed as failure:
+            found = await _searched(search, query, ctx.turn.patience)
+        except (ModelFailed, DeadlineExceeded) as failure:
+            log_failure(search.name, failure)
             return _said(NOT_FOUND, "no_verified_answer", problem=failure.code)
-        answer = await _answer(query, found, ctx)
+        answer, problem = await _answer(query, found, ctx)
         if answer is None:
-            return _said(NOT_FOUND, "no_verified_answer")
-        return _said(_with_sources(*answer), "answered")
+            return _said(NOT_FOUND, "no_verified_answer", problem=problem)
+        return _said(_with_sources(*answer), "answered", problem=problem)
 
     return grounded_lookup
 
 
-async def _answer(query: str, found: Sequence[Finding], ctx: Context) -> tuple[str, Sequence[Finding]] | None:
-    """An answer and what it rests on; None if nothing found carries one."""
+async def _searched(search: SearchProvider, query: str, patience: Patience) -> list[Finding]:
+    """What a search finds, within its time.
+
+    Raises:
+        ModelFailed: It found nothing that can be used.
+        DeadlineExceeded: It took too long.
+    """
+
+    async def once(attempt: int) -> list[Finding]:
+        with model_boundary(search.name):
+            findings = list(await search.search(query, FOUND))[:FOUND]
+        return checked_value(search.name, findings, list[Finding])
+
+    return await tried(search, once, patience)
+
+
+async def _answer(
+    query: str, found: Sequence[Finding], ctx: Context
+) -> tuple[tuple[str, Sequence[Finding]] | None, str]:
+    """An answer and what it rests on, None if nothing found carries one; and what went wrong, if anything."""
     if not found:
-        return None
+        return None, ""
     if ctx.control_llm is None:
-        return quoted(query, found)
+        return quoted(query, found), ""
     try:
         given = await ctx.turn.fill(ctx.control_llm, _request(query, found), Grounded)
-    except (ModelFailed, DeadlineExceeded):
-        return quoted(query, found)
-    return checked(given, found)
+    except (ModelFailed, DeadlineExceeded) as failure:
+        return quoted(query, found), failure.code
+    return checked(given, found), ""
 
 
 def checked(given: Grounded, found: Sequence[Finding]) -> tuple[str, Sequence[Finding]] | None:

@@ -2,14 +2,16 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from holdfast.core.errors import DeadlineExceeded, ModelFailed
 from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Model, Part, Reply, Request, Usage
+from holdfast.runtime.model_boundary import fill_answer, log_failure, stream_parts
+from holdfast.runtime.models import Model, Reply, Request, Usage
 
 T = TypeVar("T")
 
@@ -61,9 +63,10 @@ async def ask(
     """
 
     async def once(attempt: int) -> Reply:
-        return await _whole(model, model.stream(request), lambda text: told(text, attempt))
+        return await _whole(model, request, lambda text: told(text, attempt))
 
-    return await tried(model, once, patience, lost)
+    with _logged(model):
+        return await tried(model, once, patience, lost)
 
 
 async def fill(
@@ -86,12 +89,23 @@ async def fill(
     async def once(attempt: int) -> tuple[T, Usage]:
         nonlocal now
         try:
-            return await model.fill(now, kind)
+            return await fill_answer(model, now, kind)
         except ModelFailed as failure:
             now = _corrected(request, failure.problem) if failure.spent else now
             raise
 
-    return await tried(model, once, patience, lost)
+    with _logged(model):
+        return await tried(model, once, patience, lost)
+
+
+@contextmanager
+def _logged(model: Named) -> Iterator[None]:
+    """Log that a model failed once it is not asked again, so that nobody who survives it has to."""
+    try:
+        yield
+    except (ModelFailed, DeadlineExceeded) as failure:
+        log_failure(model.name, failure)
+        raise
 
 
 def _corrected(request: Request, problem: str) -> Request:
@@ -141,13 +155,10 @@ async def _in_time(model: Named, answer: Awaitable[T], patience: Patience) -> T:
         raise ModelFailed(model=model.name, problem="its connection timed out", retry=True) from error
 
 
-async def _whole(model: Model, parts: AsyncIterator[Part], told: Callable[[str], None]) -> Reply:
-    try:
+async def _whole(model: Model, request: Request, told: Callable[[str], None]) -> Reply:
+    async with aclosing(stream_parts(model, request)) as parts:
         async for part in parts:
             if isinstance(part, Reply):
                 return part
             told(part.text)
-    finally:
-        if isinstance(parts, AsyncGenerator):
-            await parts.aclose()
     raise ModelFailed(model=model.name, problem="the stream ended before the reply did", retry=True)

@@ -12,17 +12,20 @@ import msgspec
 
 from holdfast.core import making
 from holdfast.core.encoding import encode
-from holdfast.core.errors import HoldfastError, InvalidArgument, ModelFailed, RunFailed, VersionConflict
+from holdfast.core.errors import InvalidArgument, ModelFailed, RunFailed, VersionConflict
 from holdfast.core.pairing import OURS, parted
 from holdfast.core.values import ABOUT, HISTORY, Changeset, Committed, Exact, Expect, Head, Item, Window
 from holdfast.runtime.context import Context
 from holdfast.runtime.messages import CALL, RESULT, Message, message_of
+from holdfast.runtime.model_boundary import checked_value, model_boundary
 from holdfast.runtime.models import Reply, Request
 from holdfast.runtime.view import SUMMARY, Seen, text_of
 from holdfast.threads.log import Log
 
 log = logging.getLogger("holdfast")
 COMPACT = "Compact"
+SUMMARIZE = "summarize"
+"""What a function that makes summaries is called when it fails."""
 CHUNK = 24_000
 INSTRUCTIONS = (
     "Summarise this conversation so that it can go on without its beginning. Keep names, facts, numbers, "
@@ -198,12 +201,9 @@ def _guarded(summarize: Summarize) -> Summarize:
     """A summary by somebody else's function: if it fails there is none, and the turn goes on."""
 
     async def guarded(messages: Sequence[Message]) -> str:
-        try:
-            return await summarize(messages)
-        except HoldfastError:
-            raise
-        except Exception as error:  # the function is not ours, and a summary is worth no turn
-            raise ModelFailed(model="summarize", problem=f"{type(error).__name__}: {error}") from error
+        with model_boundary(SUMMARIZE):
+            text = await summarize(messages)
+        return checked_value(SUMMARIZE, text, str)
 
     return guarded
 

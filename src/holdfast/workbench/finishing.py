@@ -1,39 +1,32 @@
 """Ending a turn with an answer that stands in the interpreter, without asking the model once more."""
 
-from collections.abc import AsyncIterator, Sequence
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 from holdfast.runtime.messages import CALL, RESULT, Message
-from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
+from holdfast.runtime.model_boundary import ModelWrapper, stream_parts
+from holdfast.runtime.models import Part, Reply, Request, Text, Usage
 
-T = TypeVar("T")
 FINISH = "finish"
 ANSWER = "answer"
 
 
-class Finishing:
+class Finishing(ModelWrapper):
     """A model whose turn is over once it has called ``finish``: what it finished with is its last word.
 
     It is read from the messages, so it is the same after a crash.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.name = model.name
-        self._model = model
-
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """The model's reply, or the answer that it has finished with."""
         answer = finished(request.messages)
         if answer is not None:
             yield Text(answer)
             yield Reply(text=answer, usage=Usage())
             return
-        async for part in self._model.stream(request):
-            yield part
-
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
-        """An answer of a given type, and what it cost."""
-        return await self._model.fill(request, kind)
+        async with aclosing(stream_parts(self._model, request)) as parts:
+            async for part in parts:
+                yield part
 
 
 def finished(messages: Sequence[Message]) -> str | None:

@@ -157,7 +157,11 @@ async def test_an_embedder_of_ones_own_may_raise_whatever_it_likes(db: Database,
     recalled = await Retriever(memory, Careless()).recall("my sister")
     (job,) = await db.jobs.list()
 
-    assert (made, job.status, job.problem) == (0, "waiting", "KeyError: 'vectors'")
+    assert (made, job.status, job.problem) == (
+        0,
+        "waiting",
+        "Model 'letters' failed: it raised KeyError.",
+    )
     assert (recalled.path, len(recalled.entries)) == ("token_recall_after_embed_error", 1)
 
 

@@ -129,7 +129,10 @@ async def test_what_an_embedder_says_that_nobody_foresaw_is_for_who_looks_for_it
         found = await Retriever(memory, Odd()).recall("sister")
 
     assert (objects(found), found.path) == (["Ann"], "token_recall_after_embed_error")
-    assert (found.problem, "RuntimeError" in caplog.text) == ("RuntimeError", True)
+    assert (found.problem, "RuntimeError" in caplog.text) == (
+        "Model 'odd' failed: it raised RuntimeError.",
+        True,
+    )
     assert ("hunter2 was refused" in caplog.text) is told
 
 

@@ -16,6 +16,7 @@ from holdfast.companion.crisis.listening import heard, heard_after, legible
 from holdfast.companion.crisis.turns import said_by_person, turns_before
 from holdfast.companion.state import Companion
 from holdfast.companion.values import Level, assessment
+from holdfast.core.errors import RunFailed
 from holdfast.runtime.messages import Message
 from holdfast.runtime.safety import gate
 
@@ -114,7 +115,9 @@ async def _judged(ctx: hf.Context, said: Said, seconds: float) -> Judgement | No
     try:
         return checked(asking.result())
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # whatever it does, the floor decides
-        log.warning("The floor of the crisis gate decides, since the model failed: %s", type(error).__name__)
+        if not isinstance(error, RunFailed):  # those were logged where the model was asked
+            why = type(error).__name__
+            log.warning("The floor of the crisis gate decides, since the model failed: %s", why)
         return None
 
 

@@ -5,18 +5,17 @@ gives a telephone number or an address is left out: those come from checked data
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TypeVar, cast
 
 import msgspec
 
 from holdfast.companion.replies import elsewhere
 from holdfast.companion.replies.contacts import gives_contact, goes_on, plain
 from holdfast.companion.topics import DISORDER
-from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
+from holdfast.runtime.model_boundary import ModelWrapper, stream_parts
+from holdfast.runtime.models import Model, Part, Reply, Request, Text
 
-T = TypeVar("T")
 _DISORDER = rf"(?!(?-i:add)){DISORDER}"
 """Not the verb, nor the beginning of an address."""
 _LINKS = (
@@ -86,20 +85,18 @@ def is_fit(sentence: str, before: str = "") -> bool:
     return not any(unfit.search(text) for unfit in UNFIT) and not gives_contact(text, before)
 
 
-class Careful:
+class Careful(ModelWrapper):
     """A model whose unfit sentences are left out, and whose replies end with what is given."""
 
     def __init__(self, model: Model, *, ending: str = "") -> None:
-        self.name = model.name
-        self._model = model
+        super().__init__(model)
         self._ending = ending
 
-    async def stream(self, request: Request) -> AsyncIterator[Part]:
+    async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
         """The reply, a sentence at a time."""
         said: list[str] = []
         held, before, reply = "", "", Reply()
-        parts = cast("AsyncGenerator[Part, None]", self._model.stream(request))
-        async with aclosing(parts):
+        async with aclosing(stream_parts(self._model, request)) as parts:
             async for part in parts:
                 if isinstance(part, Reply):
                     reply = part
@@ -122,10 +119,6 @@ class Careful:
         if not "".join([*said, *found]).strip():
             found = [NOTHING_LEFT]
         return [*found, f"\n\n{self._ending}"] if self._ending else found
-
-    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
-        """A typed answer, as the model gives it."""
-        return await self._model.fill(request, kind)
 
 
 def _split(text: str) -> tuple[list[str], str]:

@@ -12,6 +12,7 @@ from holdfast.core.values import Drop, Item, Put, Record, RecordQuery
 from holdfast.runtime.context import EmbeddingProvider
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.vectors import kept, length
+from holdfast.runtime.model_boundary import embed_texts
 from holdfast.threads.database import Database
 
 log = logging.getLogger("holdfast")
@@ -65,7 +66,7 @@ def space_of(provider: str, vector: Sequence[float]) -> str:
 
 async def current_space(by: EmbeddingProvider) -> str:
     """The space in which a provider makes its vectors now. It is asked for one."""
-    (vector,) = await by.embed(["."])
+    (vector,) = await embed_texts(by, ["."])
     return space_of(by.name, vector)
 
 
@@ -120,14 +121,14 @@ async def _vectors(by: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequ
 async def _of_all(by: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
     """A vector for each text. One that is refused for good bars no other."""
     try:
-        return await by.embed(texts)
+        return await embed_texts(by, texts)
     except ModelFailed as failure:
         if failure.retry:
             raise
     found: list[Sequence[float]] = []
     for text in texts:
         try:
-            found += await by.embed([text])
+            found += await embed_texts(by, [text])
         except ModelFailed as failure:
             if failure.retry:
                 raise

@@ -7,18 +7,18 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from holdfast.core.errors import HoldfastError, ThreadNotFound
+from holdfast.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from holdfast.core.ranking import fused
 from holdfast.core.text import words
 from holdfast.core.values import Found, Item, RecordQuery
 from holdfast.runtime.context import EmbeddingProvider
-from holdfast.runtime.hiding import tellable
 from holdfast.runtime.memory.embedding import VECTOR, born, current_space, embed_some, space_of, together
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.rendering import Entry, entry_of
 from holdfast.runtime.memory.values import ARCS, FACTS, Profile, arc_of, fact_of
 from holdfast.runtime.memory.vectors import Kept, nearest
+from holdfast.runtime.model_boundary import embed_texts, reason_of
 from holdfast.runtime.settings import now_ms
 from holdfast.threads.database import Database
 
@@ -202,14 +202,13 @@ async def query_vector(
         return None, "token_recall", None
     try:
         async with asyncio.timeout(patience):
-            (vector,) = await embedder.embed([message])
+            (vector,) = await embed_texts(embedder, [message])
     except TimeoutError:
         return None, "token_recall_after_embed_error", f"no vector within {patience} seconds"
-    except Exception as error:  # an embedder is not ours; words answer, and this is told
-        log.warning("A query got no vector, and was answered by words: %s", type(error).__name__)
-        log.debug("Why, in words that may be the query's:", exc_info=error)
-        problem = str(tellable(error)) if isinstance(error, HoldfastError) else type(error).__name__
-        return None, "token_recall_after_embed_error", problem
+    except (ModelFailed, DeadlineExceeded) as failure:  # words answer, and this is told
+        log.warning("A query got no vector, and was answered by words: %s", reason_of(failure))
+        log.debug("Why, in words that may be the query's:", exc_info=failure)
+        return None, "token_recall_after_embed_error", str(failure)
     return vector, "hybrid_rrf", None
 
 

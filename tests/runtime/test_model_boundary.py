@@ -1,0 +1,294 @@
+"""Whatever a model, an embedder or a summarizer does, it gives what was asked for, or has failed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core.errors import DeadlineExceeded, ModelFailed, StoreUnavailable
+from holdfast.runtime import asking
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.compaction import Compaction
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.messages import Message
+from holdfast.runtime.model_boundary import ModelWrapper, embed_texts, stream_parts
+from holdfast.runtime.models import Part, Reply, Request, Text, ToolCall, Usage
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+
+HI = Request(messages=[Message(role="user", content="Hi")])
+QUICK = Patience(pause=0.001, longest_pause=0.002)
+ERRORS = [
+    ValueError("zanzibar"),
+    KeyError("zanzibar"),
+    TimeoutError("zanzibar"),
+    ConnectionResetError("zanzibar"),
+    ExceptionGroup("zanzibar", [ValueError()]),
+    asyncio.CancelledError("zanzibar"),
+]
+
+
+class Person(msgspec.Struct):
+    """What a model is asked for."""
+
+    name: str
+    age: float = 0.0
+
+
+class Wild:
+    """A model that does whatever it was made with, and counts how often."""
+
+    name = "wild"
+
+    def __init__(self, does: Callable[[], Any]) -> None:
+        self.asked = 0
+        self._does = does
+
+    async def fill(self, request: Request, kind: type[Any]) -> Any:
+        self.asked += 1
+        return self._does()
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        self.asked += 1
+        yield Text("Hel")
+        yield self._does()
+
+
+def raising(error: BaseException) -> Callable[[], Any]:
+    def does() -> Any:
+        raise error
+
+    return does
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("way", ["ask", "fill"])
+async def test_what_a_model_raises_is_its_failure_and_logged_once_without_its_words(
+    error: BaseException, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Wild(raising(error))
+    call = asking.ask(model, HI, QUICK) if way == "ask" else asking.fill(model, HI, Person, QUICK)
+
+    with caplog.at_level(logging.INFO, "holdfast"), pytest.raises(ModelFailed) as caught:
+        await call
+
+    assert caught.value.__cause__ is error
+    assert "zanzibar" not in str(caught.value)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Model 'wild' failed: {type(error).__name__}"
+    ]
+
+
+@pytest.mark.parametrize(("error", "times"), [(ValueError(), 1), (ConnectionResetError(), 3)])
+async def test_only_what_is_about_a_connection_is_tried_again(error: BaseException, times: int) -> None:
+    model = Wild(raising(error))
+
+    with pytest.raises(ModelFailed):
+        await asking.fill(model, HI, Person, QUICK)
+
+    assert model.asked == times
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        "zanzibar",
+        Person(name="Ann"),
+        (Person(name="Ann"), None),
+        (None, Usage()),
+        (Person(name=None), Usage()),  # type: ignore[arg-type]  # what a struct does not look at
+        (Person(name="Ann", age=math.nan), Usage()),
+        (Person(name="\ud83d"), Usage()),
+        (Person(name="Ann"), Usage(calls="many")),  # type: ignore[arg-type]  # what a struct does not look at
+        (object(), Usage()),
+    ],
+    ids=[
+        "nothing",
+        "text",
+        "alone",
+        "no usage",
+        "no answer",
+        "no name",
+        "NaN",
+        "surrogate",
+        "words",
+        "object",
+    ],
+)
+async def test_an_answer_that_is_not_of_its_type_is_a_failure(given: Any) -> None:
+    with pytest.raises(ModelFailed, match="not what was asked for"):
+        await asking.fill(Wild(lambda: given), HI, Person, QUICK)
+
+
+async def test_an_answer_of_a_type_that_only_its_caller_knows_is_taken_as_it_is() -> None:
+    class Own:
+        """A type that no schema can be made of."""
+
+    answer = Own()
+
+    assert (await asking.fill(Wild(lambda: (answer, Usage())), HI, Own, QUICK))[0] is answer
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "zanzibar",
+        7,
+        Text(None),  # type: ignore[arg-type]  # what a struct does not look at
+        Reply(text=None),  # type: ignore[arg-type]  # what a struct does not look at
+        Reply(usage="free"),  # type: ignore[arg-type]  # what a struct does not look at
+        Reply(calls=(ToolCall(id=1, name="weather", arguments={}),)),  # type: ignore[arg-type]  # the same
+        Reply(calls="weather"),  # type: ignore[arg-type]  # what a struct does not look at
+    ],
+    ids=["text", "number", "no text", "empty reply", "no usage", "call", "calls"],
+)
+async def test_a_part_that_is_none_is_a_failure(part: Any) -> None:
+    with pytest.raises(ModelFailed):
+        await asking.ask(Wild(lambda: part), HI, QUICK)
+
+
+async def test_a_model_that_streams_nothing_one_can_go_through_has_failed() -> None:
+    class Flat(Wild):
+        def stream(self, request: Request) -> Any:
+            return "Hello."
+
+    with pytest.raises(ModelFailed, match="it raised TypeError"):
+        await asking.ask(Flat(lambda: None), HI, QUICK)
+
+
+# What is no fault of the model.
+
+
+async def test_an_error_of_a_store_passes_through_a_model_as_it_is() -> None:
+    down = StoreUnavailable(problem="it is locked")
+
+    with pytest.raises(StoreUnavailable) as caught:
+        await asking.fill(Wild(raising(down)), HI, Person, QUICK)
+
+    assert caught.value is down
+
+
+async def test_a_mistake_of_who_listens_is_not_the_models() -> None:
+    def told(text: str, attempt: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await asking.ask(ScriptedModel("Hello."), HI, QUICK, told)
+
+
+async def test_a_mistake_of_a_wrapper_of_ours_is_not_the_models() -> None:
+    class Clumsy(ModelWrapper):
+        async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+            async with aclosing(stream_parts(self._model, request)) as parts:
+                async for part in parts:
+                    yield Text(str(1 // 0))
+                    yield part
+
+    with pytest.raises(ZeroDivisionError):
+        await asking.ask(Clumsy(ScriptedModel("Hello.")), HI, QUICK)
+
+
+@pytest.mark.parametrize("way", ["ask", "fill"])
+async def test_what_the_model_inside_a_wrapper_raises_is_the_models(way: str) -> None:
+    class Through(ModelWrapper):
+        async def stream(self, request: Request) -> AsyncGenerator[Part, None]:
+            async with aclosing(stream_parts(self._model, request)) as parts:
+                async for part in parts:
+                    yield part
+
+    model = Through(Wild(raising(KeyError())))
+
+    with pytest.raises(ModelFailed, match="it raised KeyError"):
+        await (asking.ask(model, HI, QUICK) if way == "ask" else asking.fill(model, HI, Person, QUICK))
+
+
+class Stubborn(Wild):
+    """A model that makes something else of being cancelled."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def fill(self, request: Request, kind: type[Any]) -> Any:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ValueError("zanzibar") from None
+
+
+async def test_whoever_is_cancelled_is_cancelled_whatever_a_model_makes_of_it() -> None:
+    model = Stubborn()
+    task = asyncio.create_task(asking.fill(model, HI, Person, QUICK))
+    await model.begun.wait()
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert task.cancelled()
+
+
+async def test_a_deadline_is_one_whatever_a_model_makes_of_it() -> None:
+    with pytest.raises(DeadlineExceeded):
+        await asking.fill(Stubborn(), HI, Person, Patience(call=0.01, attempts=1))
+
+
+# In a turn, and beside it.
+
+
+async def test_a_turn_whose_model_raises_anything_ends_as_one_whose_model_failed(db: Database) -> None:
+    async with Runtime(db, model=ScriptedModel(KeyError("zanzibar"), "Hello."), patience=QUICK) as runtime:
+        with pytest.raises(ModelFailed):
+            await runtime.run_turn("a", "Hi")
+        done = await runtime.run_turn("a", "Still there?")
+
+    assert done.text == "Hello."
+
+
+@pytest.mark.parametrize(
+    "does", [raising(KeyError("zanzibar")), lambda: None, lambda: 7], ids=["raises", "nothing", "number"]
+)
+async def test_a_function_that_makes_no_summary_keeps_no_turn_from_its_answer(
+    db: Database, does: Callable[[], Any]
+) -> None:
+    async def summarize(messages: Sequence[Message]) -> str:
+        return does()  # type: ignore[no-any-return]  # it may be anything
+
+    model = ScriptedModel(*["I see."] * 6)
+    compaction = Compaction(budget=20, keep=1, summarize=summarize)
+    async with Runtime(db, model=model, compaction=compaction) as runtime:
+        texts = [(await runtime.run_turn("a", f"This is sentence number {n}")).text for n in range(6)]
+
+    assert texts == ["I see."] * 6
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        "ab",
+        [[0.5], "ab"],
+        [[0.5], ["1", "2"]],
+        [[0.5], None],
+        [[0.5], []],
+        [[0.5], [math.nan]],
+        [[0.5]],
+        [[0.5]] * 3,
+    ],
+    ids=["nothing", "text", "a text", "digits", "a gap", "empty", "NaN", "too few", "too many"],
+)
+async def test_vectors_that_are_none_are_a_failure_of_the_embedder(given: Any) -> None:
+    class Odd:
+        name = "odd"
+
+        async def embed(self, texts: Sequence[str]) -> Any:
+            return given
+
+    with pytest.raises(ModelFailed, match="'odd' failed"):
+        await embed_texts(Odd(), ["one", "two"])
