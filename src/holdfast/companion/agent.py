@@ -41,7 +41,9 @@ def companion(
     questions of fact. ``skills`` are texts by their names, for callers that install some. ``options`` are
     those of ``Runtime``.
     """
-    finalizer = Finalizer(model or OfflineModel(), embedder=embedder, is_done=was_command)
+    finalizer = Finalizer(
+        model or OfflineModel(), embedder=embedder, patience=options.get("patience"), is_done=was_command
+    )
     return Runtime(
         db,
         schema=Companion,

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core.errors import DeadlineExceeded, ModelFailed
 from holdfast.runtime.messages import Message
-from holdfast.runtime.model_boundary import fill_answer, log_failure, stream_parts
+from holdfast.runtime.model_boundary import CUT_OFF, fill_answer, log_failure, stream_parts
 from holdfast.runtime.models import Model, Reply, Request, Usage
 
 T = TypeVar("T")
@@ -161,4 +161,4 @@ async def _whole(model: Model, request: Request, told: Callable[[str], None]) ->
             if isinstance(part, Reply):
                 return part
             told(part.text)
-    raise ModelFailed(model=model.name, problem="the stream ended before the reply did", retry=True)
+    raise ModelFailed(model=model.name, problem=CUT_OFF, retry=True)

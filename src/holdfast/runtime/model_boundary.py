@@ -23,6 +23,8 @@ from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
 
 T = TypeVar("T")
 log = logging.getLogger("holdfast")
+CUT_OFF = "the stream ended before the reply did"
+END = object()
 
 
 @contextmanager
@@ -85,10 +87,10 @@ class ModelWrapper(ABC):
 
 
 def stream_parts(model: Model, request: Request) -> AsyncGenerator[Part, None]:
-    """The parts of a model's reply as they come, each of them one. Close it, if it is left before its end.
+    """The parts of a reply as they come, the whole reply last. Close it, if it is left before its end.
 
     Raises:
-        ModelFailed: The model raised something, or gave what is no part of a reply.
+        ModelFailed: The model raised something, gave what is no part of a reply, or stopped before its end.
     """
     return model.stream(request) if isinstance(model, ModelWrapper) else _checked_parts(model, request)
 
@@ -99,10 +101,12 @@ async def _checked_parts(model: Model, request: Request) -> AsyncGenerator[Part,
     try:
         while True:
             with model_boundary(model.name):
-                part = await anext(parts, None)
-            if part is None:
-                return
+                part = await anext(parts, END)
+            if part is END:
+                raise ModelFailed(model=model.name, problem=CUT_OFF, retry=True)
             yield _checked_part(model.name, part)  # outside of the boundary: what is made of it is our affair
+            if isinstance(part, Reply):
+                return
     finally:
         if isinstance(parts, AsyncGenerator):
             with model_boundary(model.name):

@@ -1,0 +1,277 @@
+"""A model that does anything at all, wherever it is asked: the turn answers, and it is logged once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.companion.agent import companion
+from holdfast.companion.lookup import NOT_FOUND, Finding
+from holdfast.companion.replies import careful
+from holdfast.companion.values import AgentOutput
+from holdfast.core.errors import StoreUnavailable
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.episodes import ENDED
+from holdfast.runtime.memory.embedding import HashingEmbedder
+from holdfast.runtime.memory.keeping import Memory
+from holdfast.runtime.models import Part, Reply, Request, Text, Usage
+from holdfast.threads.database import Database
+
+QUICK = Patience(pause=0.001, longest_pause=0.002)
+CALM = "It is all a bit much with the two of them"
+QUESTION = "How many people live in Norway?"
+NORWAY = Finding(title="Norway", url="https://example.org/norway", text="5 million people live in Norway.")
+GOOD: dict[str, Any] = {
+    "Judgement": {"level": 0},
+    "Sorted": {"route": "therapeutic", "style": "supportive"},
+    "Grounded": {"answered": True, "answer": "5 million people live in Norway.", "rests_on": [1]},
+    "Noticed": {},
+    "Told": {"summary": "talked about two people"},
+}
+Does = Callable[[], Any]
+
+
+def raising(error: BaseException) -> Does:
+    def does() -> Any:
+        raise error
+
+    return does
+
+
+FAULTS = pytest.mark.parametrize(
+    "does",
+    [
+        raising(ValueError("zanzibar")),
+        raising(KeyError("zanzibar")),
+        raising(TimeoutError("zanzibar")),
+        raising(asyncio.CancelledError("zanzibar")),
+        lambda: None,
+        lambda: "zanzibar",
+        lambda: (7, "zanzibar"),
+    ],
+    ids=["value", "key", "timeout", "cancelled", "nothing", "text", "pair"],
+)
+
+
+class Faulty:
+    """A model that is good for everything but one kind of request."""
+
+    name = "faulty"
+
+    def __init__(self, kind: str = "", does: Does = lambda: None) -> None:
+        self._kind = kind
+        self._does = does
+
+    async def fill(self, request: Request, kind: type[Any]) -> Any:
+        if kind.__name__ == self._kind:
+            return self._does()
+        return msgspec.convert(GOOD[kind.__name__], kind), Usage(calls=1)
+
+    async def stream(self, request: Request) -> AsyncIterator[Part]:
+        yield Text("That sounds hard. ")
+        if self._kind == "reply":
+            yield self._does()
+        yield Reply(text="That sounds hard.")
+
+
+class FaultyEmbedder(HashingEmbedder):
+    """An embedder that gives no vectors."""
+
+    def __init__(self, does: Does) -> None:
+        super().__init__()
+        self._does = does
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        return self._does()
+
+
+class FaultySearch:
+    """A search that finds one thing, or does something else."""
+
+    name = "search"
+
+    def __init__(self, does: Does = lambda: [NORWAY]) -> None:
+        self._does = does
+
+    async def search(self, query: str, limit: int) -> Any:
+        return self._does()
+
+
+async def said(db: Database, message: str, model: Faulty, **options: Any) -> AgentOutput:
+    """The answer to one message. The session is left open, so that its end adds nothing to the log."""
+    runtime = companion(db, model, patience=QUICK, finalize_active_sessions_on_close=False, **options)
+    done = await runtime.run_turn("s1", message, user="alice")
+    assert done.termination == "natural"
+    return done.output
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> int:
+    """How many warnings there were; none of them has the words of whatever failed."""
+    assert "zanzibar" not in caplog.text
+    return sum(record.levelno >= logging.WARNING for record in caplog.records)
+
+
+@pytest.mark.promise("A-08")
+@FAULTS
+async def test_the_gate_judges_without_the_model(
+    in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = await said(in_memory, CALM, Faulty("Judgement", does))
+
+    assert output.response_text == "That sounds hard."
+    assert output.diagnostics["crisis_classifier_path"] == "floor_after_llm_failure"
+    assert logged(caplog) == 1
+
+
+@pytest.mark.promise("A-09")
+@FAULTS
+async def test_triage_goes_by_the_rules(
+    in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = await said(in_memory, CALM, Faulty("Sorted", does))
+
+    assert output.response_text == "That sounds hard."
+    assert output.diagnostics["triage_path"] == "rules_after_model_failure"
+    assert logged(caplog) == 1
+
+
+@FAULTS
+async def test_a_reply_is_worded_without_the_model(
+    in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = await said(in_memory, CALM, Faulty("reply", does))
+
+    assert output.response_text not in ("", "That sounds hard.")
+    assert output.diagnostics["reply_path"] == "offline_after_model_failure"
+    assert logged(caplog) == 1
+
+
+async def test_a_reply_that_breaks_off_is_no_reply(in_memory: Database) -> None:
+    class Short(Faulty):
+        async def stream(self, request: Request) -> AsyncIterator[Part]:
+            yield Text("That sounds hard. But")
+
+    output = await said(in_memory, CALM, Short())
+
+    assert output.diagnostics["reply_path"] == "offline_after_model_failure"
+
+
+@pytest.mark.promise("A-09")
+@FAULTS
+async def test_a_question_is_answered_in_the_words_of_what_was_found(
+    in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = await said(in_memory, QUESTION, Faulty("Grounded", does), search=FaultySearch())
+
+    assert output.response_text.startswith("“5 million people live in Norway.”")
+    assert output.diagnostics["lookup_problem"] == "model_failed"
+    assert logged(caplog) == 1
+
+
+@pytest.mark.promise("A-09")
+@FAULTS
+async def test_a_search_that_does_anything_finds_nothing(
+    in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = await said(in_memory, QUESTION, Faulty(), search=FaultySearch(does))
+
+    assert (output.response_text, output.diagnostics["lookup_problem"]) == (NOT_FOUND, "model_failed")
+    assert logged(caplog) == 1
+
+
+async def test_a_search_that_takes_too_long_finds_nothing(in_memory: Database) -> None:
+    class Slow(FaultySearch):
+        async def search(self, query: str, limit: int) -> Any:
+            await asyncio.Event().wait()
+
+    runtime = companion(in_memory, Faulty(), search=Slow(), patience=Patience(call=0.02, attempts=1))
+    async with runtime:
+        done = await runtime.run_turn("s1", QUESTION, user="alice")
+
+    assert (done.text, done.output.diagnostics["lookup_problem"]) == (NOT_FOUND, "deadline_exceeded")
+
+
+@pytest.mark.promise("B-12")
+@FAULTS
+async def test_what_is_known_is_found_by_words(
+    in_memory: Database, does: Does, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = await said(in_memory, CALM, Faulty(), embedder=FaultyEmbedder(does))
+
+    assert output.response_text == "That sounds hard."
+    assert output.diagnostics["retrieval_path"] == "token_recall_after_embed_error"
+    assert logged(caplog) == 1
+
+
+@pytest.mark.promise("R-08", "R-12")
+@FAULTS
+@pytest.mark.parametrize("kind", ["Noticed", "Told"])
+async def test_a_session_ends_with_what_was_stated_plainly(
+    in_memory: Database, kind: str, does: Does, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime = companion(in_memory, Faulty(kind, does), patience=QUICK)
+    await runtime.run_turn("s1", "My sister is called Ann", user="alice")
+    ended = await runtime.end_session("s1", user="alice")
+    facts = (await Memory(in_memory, "alice").page()).facts
+
+    assert ended is not None
+    assert (ended.status, [fact.object for fact in facts]) == (ENDED, ["Ann"])
+    assert ended.arc["summary"]
+    assert logged(caplog) == 1
+
+
+# What is no fault of the model.
+
+
+@pytest.mark.parametrize("kind", ["Sorted", "Grounded", "reply"])
+async def test_an_error_of_the_store_is_not_taken_for_one_of_the_model(
+    in_memory: Database, kind: str
+) -> None:
+    down = StoreUnavailable(problem="it is locked")
+
+    with pytest.raises(StoreUnavailable):
+        await said(
+            in_memory,
+            QUESTION if kind == "Grounded" else CALM,
+            Faulty(kind, raising(down)),
+            search=FaultySearch(),
+        )
+
+
+async def test_a_mistake_of_ours_around_a_reply_is_not_taken_for_one_of_the_model(
+    in_memory: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_fit(sentence: str, before: str = "") -> bool:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(careful, "is_fit", is_fit)
+
+    with pytest.raises(ZeroDivisionError):
+        await said(in_memory, CALM, Faulty())
+
+
+async def test_a_turn_that_is_cancelled_ends_whatever_the_model_makes_of_it(in_memory: Database) -> None:
+    begun = asyncio.Event()
+
+    class Stubborn(Faulty):
+        async def fill(self, request: Request, kind: type[Any]) -> Any:
+            if kind.__name__ != "Sorted":
+                return await super().fill(request, kind)
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise ValueError("zanzibar") from None
+
+    async with companion(in_memory, Stubborn(), patience=QUICK) as runtime:
+        turn = asyncio.create_task(runtime.run_turn("s1", CALM, user="alice"))
+        await begun.wait()
+        is_ended = await runtime.cancel("s1", user="alice")
+        done = await turn
+
+    assert (is_ended, done.termination) == (True, "cancelled")
