@@ -1,4 +1,4 @@
-"""Whatever a model, an embedder or a summarizer does, it gives what was asked for, or has failed."""
+"""Whatever a model or a summarizer does, it gives what was asked for, or has failed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.runtime.asking import Patience
 from holdfast.runtime.compaction import Compaction
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.messages import Message
-from holdfast.runtime.model_boundary import ModelWrapper, embed_texts, stream_parts
+from holdfast.runtime.model_boundary import ModelWrapper, stream_parts
 from holdfast.runtime.models import Part, Reply, Request, Text, ToolCall, Usage
 from holdfast.testing.scripted import ScriptedModel
 from holdfast.threads.database import Database
@@ -266,29 +266,3 @@ async def test_a_function_that_makes_no_summary_keeps_no_turn_from_its_answer(
         texts = [(await runtime.run_turn("a", f"This is sentence number {n}")).text for n in range(6)]
 
     assert texts == ["I see."] * 6
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        None,
-        "ab",
-        [[0.5], "ab"],
-        [[0.5], ["1", "2"]],
-        [[0.5], None],
-        [[0.5], []],
-        [[0.5], [math.nan]],
-        [[0.5]],
-        [[0.5]] * 3,
-    ],
-    ids=["nothing", "text", "a text", "digits", "a gap", "empty", "NaN", "too few", "too many"],
-)
-async def test_vectors_that_are_none_are_a_failure_of_the_embedder(given: Any) -> None:
-    class Odd:
-        name = "odd"
-
-        async def embed(self, texts: Sequence[str]) -> Any:
-            return given
-
-    with pytest.raises(ModelFailed, match="'odd' failed"):
-        await embed_texts(Odd(), ["one", "two"])

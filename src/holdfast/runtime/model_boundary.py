@@ -9,16 +9,14 @@ the call.
 import asyncio
 import inspect
 import logging
-import math
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from holdfast.core.errors import HoldfastError, ModelFailed
-from holdfast.runtime.context import EmbeddingProvider
 from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
 
 T = TypeVar("T")
@@ -117,7 +115,7 @@ def _checked_part(model: str, part: Any) -> Part:
     if isinstance(part, Text) and isinstance(part.text, str):
         return part
     if isinstance(part, Reply):
-        with _refused(model):
+        with answer_check(model):
             msgspec.convert(msgspec.to_builtins(part), Reply)
         return part
     problem = f"its stream gave a {type(part).__name__}, which is no part of a reply"
@@ -134,7 +132,7 @@ async def fill_answer(model: Model, request: Request, kind: type[T]) -> tuple[T,
         return await model.fill(request, kind)
     with model_boundary(model.name):
         pair: Any = await model.fill(request, kind)
-    with _refused(model.name):
+    with answer_check(model.name):
         answer, usage = pair
         return _checked(answer, kind), _checked(usage, Usage)
 
@@ -145,7 +143,7 @@ def checked_value(model: str, value: Any, kind: type[T]) -> T:
     Raises:
         ModelFailed: It is not.
     """
-    with _refused(model):
+    with answer_check(model):
         value = _checked(value, kind)
     return cast("T", value)
 
@@ -160,32 +158,13 @@ def _checked(value: Any, kind: Any) -> Any:
     return msgspec.json.decode(text, type=kind)
 
 
-async def embed_texts(embedder: EmbeddingProvider, texts: Sequence[str]) -> list[list[float]]:
-    """A vector for each text, of numbers alone.
+@contextmanager
+def answer_check(model: str) -> Iterator[None]:
+    """Turn what a check finds wrong with something that a model gave into ``ModelFailed``.
 
     Raises:
-        ModelFailed: The embedder raised something, or gave anything else.
+        ModelFailed: The check found something.
     """
-    with model_boundary(embedder.name):
-        rows = list(await embedder.embed(texts))
-    with _refused(embedder.name):
-        vectors = [_checked_vector(row) for row in rows]
-    if len(vectors) != len(texts):
-        problem = f"it gave {len(vectors)} vectors for {len(texts)} texts"
-        raise ModelFailed(model=embedder.name, problem=problem)
-    return vectors
-
-
-def _checked_vector(row: Any) -> list[float]:
-    vector = list(row)
-    if not vector or not all(map(math.isfinite, vector)):  # which takes no text for a number, as float does
-        raise ValueError("a vector is made of finite numbers, and of one at least")
-    return [float(number) for number in vector]
-
-
-@contextmanager
-def _refused(model: str) -> Iterator[None]:
-    """Turn what a check finds wrong with something that a model gave into ``ModelFailed``."""
     try:
         yield
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from holdfast.core.errors import DeadlineExceeded, InvalidArgument, MissingExtra, ModelFailed
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.memory.embedders import LONGEST, LocalEmbedder, RemoteEmbedder, named_embedder
-from holdfast.runtime.memory.embedding import HashingEmbedder
+from holdfast.runtime.memory.embedding import HashingEmbedder, embed_texts
 from tests.support.openai_server import (
     ChatServer,
     Embedded,
@@ -247,3 +249,29 @@ async def test_an_unknown_embedder_is_refused_with_the_known_ones(asked_for: str
     with pytest.raises(InvalidArgument, match="hashing or none"):
         async with named_embedder(asked_for, {}):
             pass
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        "ab",
+        [[0.5], "ab"],
+        [[0.5], ["1", "2"]],
+        [[0.5], None],
+        [[0.5], []],
+        [[0.5], [math.nan]],
+        [[0.5]],
+        [[0.5]] * 3,
+    ],
+    ids=["nothing", "text", "a text", "digits", "a gap", "empty", "NaN", "too few", "too many"],
+)
+async def test_vectors_that_are_none_are_a_failure_of_the_embedder(given: Any) -> None:
+    class Odd:
+        name = "odd"
+
+        async def embed(self, texts: Sequence[str]) -> Any:
+            return given
+
+    with pytest.raises(ModelFailed, match="'odd' failed"):
+        await embed_texts(Odd(), ["one", "two"])

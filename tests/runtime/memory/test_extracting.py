@@ -8,7 +8,7 @@ from holdfast.core.errors import ModelFailed
 from holdfast.core.items import assistant, user
 from holdfast.core.values import Item
 from holdfast.runtime.asking import Patience, fill
-from holdfast.runtime.memory.extracting import Extracted, Noticed, Said, extracted, said_by_user
+from holdfast.runtime.memory.extracting import MOST, Extracted, Noticed, Said, extracted, said_by_user
 from holdfast.runtime.memory.values import Source
 from holdfast.runtime.models import Request
 from holdfast.testing.scripted import ScriptedModel
@@ -88,6 +88,12 @@ async def test_a_rule_of_a_model_is_a_candidate_too() -> None:
     found = await by_model(lambda _: {"rules": [rule]})
 
     assert [(entry.kind, entry.object) for entry in found.candidates[1:]] == [("rule", "Suggest a walk.")]
+
+
+async def test_of_a_model_that_goes_on_and_on_no_more_is_taken_than_can_be_weighed() -> None:
+    found = await by_model(lambda _: {"facts": [{**HELPS, "object": f"walk {n}"} for n in range(5000)]})
+
+    assert objects(found) == ["Ann", *(f"walk {n}" for n in range(MOST))]
 
 
 async def test_when_the_model_fails_plain_statements_are_what_is_left() -> None:

@@ -53,7 +53,15 @@ async def test_an_ended_episode_leaves_an_arc_and_what_was_promoted(db: Database
     assert (await db.thread(memory.thread).head()).version == 1
 
 
-@pytest.mark.parametrize("model", [None, ScriptedModel(*[ModelFailed(model="m", problem="down")] * 6)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        None,
+        ScriptedModel(*[ModelFailed(model="m", problem="down")] * 6),
+        ScriptedModel(*[lambda _: {}, lambda _: {"summary": " "}] * 3),
+    ],
+    ids=["none", "failing", "silent"],
+)
 async def test_without_a_model_plain_statements_and_own_words_are_left(
     db: Database, model: ScriptedModel | None
 ) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b, sha256
 
 from holdfast.core.encoding import plain
@@ -12,7 +12,7 @@ from holdfast.core.values import Drop, Item, Put, Record, RecordQuery
 from holdfast.runtime.context import EmbeddingProvider
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.vectors import kept, length
-from holdfast.runtime.model_boundary import embed_texts
+from holdfast.runtime.model_boundary import answer_check, model_boundary
 from holdfast.threads.database import Database
 
 log = logging.getLogger("holdfast")
@@ -68,6 +68,28 @@ async def current_space(by: EmbeddingProvider) -> str:
     """The space in which a provider makes its vectors now. It is asked for one."""
     (vector,) = await embed_texts(by, ["."])
     return space_of(by.name, vector)
+
+
+async def embed_texts(by: EmbeddingProvider, texts: Sequence[str]) -> list[list[float]]:
+    """A vector for each text, of numbers alone. Whatever else an embedder does is its failure.
+
+    Raises:
+        ModelFailed: It raised something, or gave anything else.
+    """
+    with model_boundary(by.name):
+        rows = list(await by.embed(texts))
+    with answer_check(by.name):
+        vectors = [_checked_vector(row) for row in rows]
+    if len(vectors) != len(texts):
+        raise ModelFailed(model=by.name, problem=f"it gave {len(vectors)} vectors for {len(texts)} texts")
+    return vectors
+
+
+def _checked_vector(row: Iterable[float]) -> list[float]:
+    vector = list(row)
+    if not vector or not all(map(math.isfinite, vector)):  # which takes no text for a number, as float does
+        raise ValueError("a vector is made of finite numbers, and of one at least")
+    return [float(number) for number in vector]
 
 
 async def embed_some(

@@ -25,6 +25,9 @@ asked not to remember. A fact has a category, a subject ("User" for the person),
 such as IS_CALLED, LIVES_IN, LIKES, WORRIES_ABOUT, WANTS, USES, EXPERIENCED, and an object. A rule is
 one short sentence that tells how to answer, and what it is about."""
 
+MOST = 200
+"""So many facts, and so many rules, are taken from a model. Each is compared with every other."""
+
 
 class NoticedFact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact as a model gives it."""
@@ -108,7 +111,7 @@ async def extracted(turns: Sequence[Said], fill: Fill | None = None) -> Extracte
         noticed = await fill(_request(turns), Noticed)
     except (ModelFailed, DeadlineExceeded) as failure:
         return Extracted(candidates=tuple(plainly), by="statements", problem=str(failure))
-    made = [*map(_of_fact, noticed.facts), *map(_of_rule, noticed.rules)]
+    made = [*map(_of_fact, noticed.facts[:MOST]), *map(_of_rule, noticed.rules[:MOST])]
     quoted = [
         msgspec.structs.replace(
             candidate,

@@ -110,14 +110,15 @@ class Finalizer:
         return (await asking.fill(self._model, request, kind, self._patience))[0]
 
     async def _told(self, transcript: Sequence[Message]) -> Told | None:
-        """The conversation in short; None if there is no model, or it fails."""
+        """The conversation in short; None if there is no model, it fails, or it has nothing to say."""
         if self._model is None:
             return None
         said = [message for message in transcript if message.role in ("user", "assistant") and message.text]
         try:
-            return await self._filled(Request(messages=said, instructions=INSTRUCTIONS), Told)
+            told = await self._filled(Request(messages=said, instructions=INSTRUCTIONS), Told)
         except (ModelFailed, DeadlineExceeded):
             return None
+        return told if told.summary.strip() else None
 
     def _embedding(self, episode: Episode, memory: Memory) -> list[Write]:
         """Jobs for the vectors of what is new."""

@@ -12,13 +12,21 @@ from holdfast.core.ranking import fused
 from holdfast.core.text import words
 from holdfast.core.values import Found, Item, RecordQuery
 from holdfast.runtime.context import EmbeddingProvider
-from holdfast.runtime.memory.embedding import VECTOR, born, current_space, embed_some, space_of, together
+from holdfast.runtime.memory.embedding import (
+    VECTOR,
+    born,
+    current_space,
+    embed_some,
+    embed_texts,
+    space_of,
+    together,
+)
 from holdfast.runtime.memory.functionwords import FUNCTION_WORDS
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.rendering import Entry, entry_of
 from holdfast.runtime.memory.values import ARCS, FACTS, Profile, arc_of, fact_of
 from holdfast.runtime.memory.vectors import Kept, nearest
-from holdfast.runtime.model_boundary import embed_texts, reason_of
+from holdfast.runtime.model_boundary import reason_of
 from holdfast.runtime.settings import now_ms
 from holdfast.threads.database import Database
 
