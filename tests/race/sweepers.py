@@ -6,23 +6,28 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 import holdfast as hf
 from holdfast.core.values import Item, Record, RecordQuery, Write
-from holdfast.runtime.ending import Left
+from holdfast.runtime.ending import Finalize, Left
 from holdfast.runtime.engine import Runtime
 from holdfast.runtime.episodes import ACTIVE_ROW, ENDING, ROW, Episode, active_episode, saved, touched
+from holdfast.runtime.memory.finalizing import Finalizer
+from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.messages import Message
+from holdfast.runtime.models import Part, Request, Usage
 from holdfast.runtime.settings import now_ms
 from holdfast.threads.database import Database
 from holdfast.writes import AppendTo, Put
 
+T = TypeVar("T")
 LATER_MS = 30 * 60_000
 IDLE_MS = 20 * 60_000
 ARCS = "arcs"
@@ -43,7 +48,7 @@ class Fate:
     killed_at: int = 0
 
 
-async def begin(url: str, count: int) -> list[str]:
+async def begin(url: str, count: int, user: str | None = None) -> list[str]:
     """Threads with one thing said on each, and the episodes that it began."""
     threads = [f"thread {number}" for number in range(count)]
     now = now_ms()
@@ -52,8 +57,9 @@ async def begin(url: str, count: int) -> list[str]:
             writes: list[Write] = []
             for thread in threads[start : start + AT_A_TIME]:
                 change = hf.Changeset(items=(hf.user(f"Hello from {thread}"),))
-                begun = touched(None, thread, None, now, 0)
-                writes += [AppendTo(thread=thread, change=change, expect=hf.Absent()), saved(begun, None)]
+                begun = touched(None, thread, user, now, 0)
+                expect = hf.Absent(owner=user)
+                writes += [AppendTo(thread=thread, change=change, expect=expect), saved(begun, user)]
             await db.commit(writes)
     return threads
 
@@ -65,6 +71,34 @@ def sweep(url: str, notes: Path, fate: Fate, start: Connection) -> int:
 
 async def _sweep(url: str, notes: Path, fate: Fate, start: Connection) -> int:
     finalize = _Finalize(notes, fate)
+    await _sweep_with(url, finalize, start)
+    return finalize.made
+
+
+def sum_up(url: str, notes: Path, start: Connection) -> None:
+    """Sweep like any runtime that sums episodes up with a model, until nothing is left."""
+    asyncio.run(_sweep_with(url, Finalizer(_Summarizer(notes)), start))
+
+
+class _Summarizer:
+    """A model that notes outside of the store what it was asked about."""
+
+    name = "summarizer"
+
+    def __init__(self, notes: Path) -> None:
+        self._notes = notes
+
+    async def fill(self, request: Request, kind: type[T]) -> tuple[T, Usage]:
+        with self._notes.open("a", encoding="utf-8") as file:
+            file.write(f"{kind.__name__}: {request.messages[0].text}\n")
+        await asyncio.sleep(0.02)
+        return msgspec.convert({"summary": "talked"}, kind), Usage(calls=1)
+
+    def stream(self, request: Request) -> AsyncIterator[Part]:
+        raise AssertionError("It is asked for typed answers alone.")
+
+
+async def _sweep_with(url: str, finalize: Finalize, start: Connection) -> None:
     async with hf.open(url) as db:
         start.send("ready")
         start.recv()
@@ -78,7 +112,6 @@ async def _sweep(url: str, notes: Path, fate: Fate, start: Connection) -> int:
         ):
             while await left_to_do(db):  # noqa: ASYNC110 - the others tell us through the store alone
                 await asyncio.sleep(0.1)
-    return finalize.made
 
 
 async def left_to_do(db: Database) -> bool:
@@ -135,6 +168,16 @@ async def _visit(url: str, threads: Sequence[str], start: Connection) -> dict[st
         for thread in threads:
             await runtime.run_turn(thread, "I am still here")
     return belonged
+
+
+def arcs_of(url: str, user: str) -> int:
+    """How many arcs are in the memory of a user."""
+
+    async def count() -> int:
+        async with hf.open(url) as db:
+            return len((await Memory(db, user).page("arcs", limit=1000)).arcs)
+
+    return asyncio.run(count())
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.crash.apart import Apart, pipe
-from tests.race.sweepers import Fate, Found, begin, stored, sweep, visit
+from tests.race.sweepers import Fate, Found, arcs_of, begin, stored, sum_up, sweep, visit
 
 pytestmark = [pytest.mark.race, pytest.mark.slow]
 
 EPISODES = 500
+SESSIONS = 40
 SWEEPERS = 4
 VISITED = 60
 VICTIM = 20
@@ -75,6 +76,25 @@ def test_four_processes_end_each_of_500_episodes_once_and_a_turn_in_time_wins(
     assert set(belonged) == set(visited)
     assert sum(made) == len(ended) >= EPISODES - len(visited)
     assert sum(bool(each) for each in made) > 1, "only one process ever ended an episode"
+
+
+@pytest.mark.promise("R-08", "R-10", "R-12")
+def test_two_processes_sum_up_each_session_of_one_user_once(url: str, tmp_path: Path) -> None:
+    asyncio.run(begin(url, SESSIONS, user="alice"))
+    ends = [pipe() for _ in range(2)]
+    notes = [tmp_path / f"notes {number}" for number in range(2)]
+    sweepers = [Apart(sum_up, url, each, theirs) for each, (_, theirs) in zip(notes, ends, strict=True)]
+    for ours, theirs in ends:
+        theirs.close()
+        assert ours.recv() == "ready"
+    for ours, _ in ends:
+        ours.send("go")
+        ours.close()
+    for sweeper in sweepers:
+        sweeper.result()
+    asked = Counter(line for each in notes for line in each.read_text(encoding="utf-8").splitlines())
+
+    assert (set(asked.values()), len(asked), arcs_of(url, "alice")) == ({1}, 2 * SESSIONS, SESSIONS)
 
 
 @pytest.mark.promise("R-10", "R-12")

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import secrets
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Never
 
 import msgspec
@@ -97,8 +98,9 @@ async def finished(db: Database, job: Job, settings: Settings) -> bool:
     """Finish one job, or give it back with what went wrong."""
     try:
         before = await episode(db, job.body["episode"])
-        left = await _left(db, job, settings, before)
-        await _commit_end(db, job, before, left, seconds=settings.lease_seconds / 3)
+        async with _hold(db, job, settings.lease_seconds) as holding:
+            left = await _left(db, settings, before, holding)
+            await _commit_end(db, job, before, left, settings.patience.turn)
     except ClaimLost:
         return False  # somebody else has taken the job
     except asyncio.CancelledError:
@@ -114,15 +116,15 @@ async def finished(db: Database, job: Job, settings: Settings) -> bool:
     return True
 
 
-async def _commit_end(db: Database, job: Job, before: Episode, left: Left, *, seconds: float) -> None:
+async def _commit_end(db: Database, job: Job, before: Episode, left: Left, seconds: float) -> None:
     """Commit what an episode leaves behind with the end of its job; planned anew if others were quicker.
 
     All episodes of a user end in one memory thread. Each refusal means that another commit went through, so
-    that everybody gets there, and nobody asks a model a second time. The claim, which was last extended at
-    most a third of its time ago, holds for so many ``seconds`` at least.
+    that everybody gets there, and nobody asks a model a second time.
 
     Raises:
-        VersionConflict: Others were quicker, again and again.
+        ClaimLost: Somebody else has the job; nothing was committed.
+        VersionConflict: Others were quicker, for so many ``seconds``.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds
@@ -140,15 +142,14 @@ async def _commit_end(db: Database, job: Job, before: Episode, left: Left, *, se
         left = await left.replan(before)
 
 
-async def _left(db: Database, job: Job, settings: Settings, of: Episode) -> Left:
+async def _left(db: Database, settings: Settings, of: Episode, holding: "asyncio.Task[Never]") -> Left:
     """What an episode leaves behind, made while its job is held.
 
     Raises:
         ClaimLost: Somebody else has the job, so what was being made is given up.
         DeadlineExceeded: It took too long.
     """
-    making = asyncio.ensure_future(_finalized(db, settings, of))
-    holding = asyncio.ensure_future(_held(db, job, settings.lease_seconds))
+    making = asyncio.create_task(_finalized(db, settings, of))
     try:
         await asyncio.wait([making, holding], return_when=asyncio.FIRST_COMPLETED)
         if making.cancelled():  # not by us: if this were cancelled, we would not be here
@@ -156,8 +157,7 @@ async def _left(db: Database, job: Job, settings: Settings, of: Episode) -> Left
         return making.result() if making.done() else await holding
     finally:
         making.cancel()
-        holding.cancel()
-        await asyncio.wait([making, holding])
+        await asyncio.wait([making])
 
 
 async def _finalized(db: Database, settings: Settings, of: Episode) -> Left:
@@ -170,6 +170,20 @@ async def _finalized(db: Database, settings: Settings, of: Episode) -> Left:
         if not deadline.expired():
             raise
         raise DeadlineExceeded(what=f"The end of episode {of.id!r}", seconds=seconds) from error
+
+
+@asynccontextmanager
+async def _hold(db: Database, job: Job, seconds: float) -> AsyncIterator["asyncio.Task[Never]"]:
+    """Hold a job until this is left. What it gives is over before that only if somebody else has the job."""
+    holding = asyncio.create_task(_held(db, job, seconds))
+    try:
+        yield holding
+    finally:
+        while not holding.done():
+            holding.cancel()
+            await asyncio.wait([holding], timeout=CANCEL_AGAIN)
+        if not holding.cancelled():
+            holding.exception()  # it may have lost the job to our own commit; if not, that was refused
 
 
 async def _held(db: Database, job: Job, seconds: float) -> Never:
