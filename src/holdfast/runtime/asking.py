@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.core.errors import DeadlineExceeded, ModelFailed
 from holdfast.runtime.messages import Message
-from holdfast.runtime.model_boundary import CUT_OFF, fill_answer, log_failure, stream_parts
+from holdfast.runtime.model_boundary import CUT_OFF, fill_answer, is_unforeseen, log_failure, stream_parts
 from holdfast.runtime.models import Model, Reply, Request, Usage
 
 T = TypeVar("T")
@@ -100,11 +100,15 @@ async def fill(
 
 @contextmanager
 def _logged(model: Named) -> Iterator[None]:
-    """Log that a model failed once it is not asked again, so that nobody who survives it has to."""
+    """Log once, when it is not asked again, that a model failed in a way that nobody foresaw.
+
+    Whoever survives it then has to say nothing. A model that fails as the protocol says may mean it.
+    """
     try:
         yield
-    except (ModelFailed, DeadlineExceeded) as failure:
-        log_failure(model.name, failure)
+    except ModelFailed as failure:
+        if is_unforeseen(failure):
+            log_failure(model.name, failure)
         raise
 
 

@@ -63,9 +63,12 @@ def log_failure(model: str, failure: HoldfastError) -> None:
 
 def reason_of(failure: HoldfastError) -> str:
     """The error behind a failure by its name alone: what the model raised, or the code of ours."""
-    cause = failure.__cause__
-    is_foreign = isinstance(failure, ModelFailed) and cause is not None
-    return type(cause).__name__ if is_foreign else failure.code
+    return type(failure.__cause__).__name__ if is_unforeseen(failure) else failure.code
+
+
+def is_unforeseen(failure: BaseException) -> bool:
+    """Whether a model failed in a way of its own, and not as the protocol says."""
+    return isinstance(failure, ModelFailed) and failure.__cause__ is not None
 
 
 class ModelWrapper(ABC):
@@ -119,7 +122,7 @@ def _checked_part(model: str, part: Any) -> Part:
             msgspec.convert(msgspec.to_builtins(part), Reply)
         return part
     problem = f"its stream gave a {type(part).__name__}, which is no part of a reply"
-    raise ModelFailed(model=model, problem=problem)
+    raise ModelFailed(model=model, problem=problem) from TypeError(problem)
 
 
 async def fill_answer(model: Model, request: Request, kind: type[T]) -> tuple[T, Usage]:

@@ -16,8 +16,8 @@ from holdfast.companion.crisis.listening import heard, heard_after, legible
 from holdfast.companion.crisis.turns import said_by_person, turns_before
 from holdfast.companion.state import Companion
 from holdfast.companion.values import Level, assessment
-from holdfast.core.errors import RunFailed
 from holdfast.runtime.messages import Message
+from holdfast.runtime.model_boundary import is_unforeseen
 from holdfast.runtime.safety import gate
 
 log = logging.getLogger("holdfast")
@@ -115,7 +115,7 @@ async def _judged(ctx: hf.Context, said: Said, seconds: float) -> Judgement | No
     try:
         return checked(asking.result())
     except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # whatever it does, the floor decides
-        if not isinstance(error, RunFailed):  # those were logged where the model was asked
+        if not is_unforeseen(error):  # else it was logged where the model was asked
             why = type(error).__name__
             log.warning("The floor of the crisis gate decides, since the model failed: %s", why)
         return None
