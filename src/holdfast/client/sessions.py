@@ -91,10 +91,15 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import took in, and what it passed over since it was there already."""
+    """What an import took in, and what it passed over.
+
+    A session is passed over if it is there already. So is a record, or one that a user cannot bring.
+    """
 
     sessions: list[str]
     skipped: list[str] = []
+    records: int = 0
+    skipped_records: int = 0
 
 
 class UnfinishedView(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,8 @@ from holdfast.core.values import MEMORY, Job, Record, Scope
 
 Owned = TypeVar("Owned", Record, Job)
 LONGEST = 400
+OF_THREAD = "@"
+"""What the memory of a thread is told by: no user's name begins with it once it is quoted."""
 
 
 def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
@@ -40,9 +42,25 @@ def memory_thread(owner: str, *, of_thread: bool = False) -> str:
 
     No user and no thread share one, whatever letters are in their ids.
     """
-    mark = "@" if of_thread else ""
+    mark = OF_THREAD if of_thread else ""
     name = quote(owner, safe="").replace("~", "%7E")
     return f"{MEMORY}{mark}{name if len(name) <= LONGEST else '~' + sha256(owner.encode()).hexdigest()}"
+
+
+def check_memory_owner(id: str, owner: str | None) -> None:
+    """Refuse a memory to everybody but the user that it is about.
+
+    The memory of a thread is not bound to one user: it belongs to nobody, or to the user of its database.
+
+    Raises:
+        InvalidArgument: The thread is the memory of another user.
+    """
+    if not id.startswith(MEMORY) or id.startswith(f"{MEMORY}{OF_THREAD}"):
+        return
+    if owner is None or memory_thread(owner) != id:
+        raise InvalidArgument(
+            problem=f"Thread {id!r} is the memory of a user, and belongs to that user alone."
+        )
 
 
 def obstacle(effects: Iterable[Effect]) -> Conflict | InvalidInput | StoreBusy:

@@ -6,6 +6,7 @@ from itertools import pairwise
 import msgspec
 
 from holdfast.core import chain, places
+from holdfast.core.admission import check_thread
 from holdfast.core.archive import Archived
 from holdfast.core.encoding import decode
 from holdfast.core.errors import InvalidArgument, ThreadExists
@@ -28,8 +29,7 @@ from holdfast.core.values import Changeset, Item
 def plan_restore(archived: Archived, setting: Setting) -> Asking[Plan]:
     """A thread as an archive holds it: the same versions, times, hashes and salts under a new key."""
     row = archived.row
-    if setting.scope.user is not None and row.owner != setting.scope.user:
-        raise InvalidArgument(problem=f"Thread {row.id!r} of the archive belongs to somebody else.")
+    check_thread(row, setting.scope)
     found = yield from ask(AskThread(row.id))
     if found is not None:
         raise ThreadExists(thread=row.id)

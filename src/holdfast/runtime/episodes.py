@@ -99,11 +99,21 @@ async def episode(db: Database, id: str) -> Episode:
 
 
 def episode_of(record: Record) -> Episode:
-    """The episode behind a row."""
+    """The episode behind a row.
+
+    Raises:
+        StoreDamaged: The row cannot be read, or is not the row of what it holds.
+    """
     try:
-        return msgspec.structs.replace(msgspec.convert(record.body, Episode), revision=record.revision)
+        episode = msgspec.structs.replace(msgspec.convert(record.body, Episode), revision=record.revision)
     except msgspec.ValidationError as error:
         raise StoreDamaged(store=f"episode {record.id!r}", problem=str(error)) from error
+    # Whoever acts on the episode writes to the row that its body leads to, and for the user that it names.
+    own = row_of(episode, record.owner)
+    if (own.kind, own.id) != (record.kind, record.id) or episode.user not in (None, record.owner):
+        problem = f"its {record.kind} row is not that of episode {episode.id!r} of thread {episode.thread!r}"
+        raise StoreDamaged(store=f"episode {record.id!r}", problem=problem)
+    return episode
 
 
 def row_of(episode: Episode, owner: str | None) -> Record:

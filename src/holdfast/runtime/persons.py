@@ -1,6 +1,7 @@
 """Everything about one person: their threads, and the records and files that go with them into an archive."""
 
 from collections.abc import AsyncIterator
+from typing import Final
 
 from holdfast.core.encoding import check_id
 from holdfast.core.erasing import VECTOR
@@ -9,12 +10,16 @@ from holdfast.core.receipts import RULE
 from holdfast.core.values import Scope
 from holdfast.runtime import queueing
 from holdfast.runtime.crises import CRISIS
+from holdfast.runtime.memory.embedding_jobs import NOTED
 from holdfast.threads.archive import export_threads, kinds_of
 from holdfast.threads.database import Database
 
-LEFT_OUT = (CRISIS, HOLD, RULE, VECTOR, queueing.KIND)
+REQUEST: Final = "http request"
+"""The kind of records that let a request to a server be repeated for a while."""
+LEFT_OUT = (CRISIS, HOLD, RULE, VECTOR, NOTED, queueing.KIND, REQUEST)
 """The kinds of records that a person's archive does not hold: what is the operator's (the crisis log, legal
-holds, rules of retention), what is made again (vectors), and what is still to be done (queued turns).
+holds, rules of retention), what is made again (vectors, and by which embedder), what is still to be done
+(queued turns), and what only this server can use (requests that may be repeated).
 """
 
 

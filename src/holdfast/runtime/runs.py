@@ -70,11 +70,18 @@ def record_of(run: Run, owner: str | None) -> Record:
 
 
 def run_of(record: Record) -> Run:
-    """The run behind a record."""
+    """The run behind a record.
+
+    Raises:
+        StoreDamaged: The record cannot be read, or holds a run of another id.
+    """
     try:
-        return msgspec.structs.replace(msgspec.convert(record.body, Run), revision=record.revision)
+        run = msgspec.structs.replace(msgspec.convert(record.body, Run), revision=record.revision)
     except msgspec.ValidationError as error:
         raise StoreDamaged(store=f"run {record.id!r}", problem=str(error)) from error
+    if run.id != record.id:  # whoever acts on it would write the record of the other
+        raise StoreDamaged(store=f"run {record.id!r}", problem=f"its record holds the run {run.id!r}")
+    return run
 
 
 def status_after(ending: Ending) -> str:

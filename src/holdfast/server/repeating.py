@@ -29,11 +29,12 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ports import Store
 from holdfast.core.values import Put, Record, RecordQuery
+from holdfast.runtime.persons import REQUEST
 from holdfast.server.callers import Serving, named
 from holdfast.server.identity.values import Identity
 from holdfast.threads.database import Database
 
-KIND = "http request"
+KIND = REQUEST
 KEY = "idempotency-key"
 OWN = "keeps its own key"
 """The mark of a route whose key commits with what it does."""

@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core import archive, chain, planning, reading
+from holdfast.core import archive, chain, reading
+from holdfast.core.admission import plan_record
 from holdfast.core.archive import (
     Archived,
     Closing,
@@ -220,7 +221,8 @@ async def import_threads(
 ) -> Imported:
     """Take in the threads of an archive, each whole or not at all, and the records beside them.
 
-    Its files are taken in if there is somewhere to keep them.
+    Its files are taken in if there is somewhere to keep them. With the scope of a user only what is theirs is
+    taken in; records that a user cannot bring, and those without their thread, are passed over.
 
     Raises:
         ArchiveInvalid: A line is damaged, or the archive was cut short; threads before it were taken in.
@@ -267,17 +269,18 @@ async def _kept(files: Files, scope: Scope, line: File, number: int, *, skip_exi
 
 
 async def _put(store: Store, scope: Scope, record: Record, line: int, *, skip_existing: bool) -> bool:
-    """Write a record of an archive; whether it is new."""
+    """Write a record of an archive; whether it is new, and was not passed over."""
+    write = Put(record=record, expect=0)
     try:
-        write = made_ready(Put(record=record, expect=0), store.limits)
-        await store.change(scope, lambda setting: planning.plan_commit([write], setting))
+        made_ready(write, store.limits)
+        plan = await store.change(scope, lambda setting: plan_record(write, setting))
     except RevisionConflict:
         if not skip_existing:
             raise
         return False
     except InvalidInput as error:
         raise ArchiveInvalid(line=line, problem=str(error).rstrip(".")) from error
-    return True
+    return bool(plan.effects)
 
 
 async def _taken_in(store: Store, scope: Scope, archived: Archived, *, skip_existing: bool) -> Passed:

@@ -180,6 +180,14 @@ class Database:
             await self.store.close()
 
 
+def owner_database(db: Database, owner: str | None) -> Database:
+    """A database with the rights of the owner of something, and no more; as it is for what nobody owns.
+
+    Background work finds what is due with the rights of a tenant, and acts on it with these.
+    """
+    return db if owner is None or db.user is not None else db.scope(tenant=db.tenant, user=owner)
+
+
 def _listed(owner: str | None, limit: int, after: str | None, *, system: bool) -> Asking[Page]:
     if not check_limit(limit):
         return Page(threads=(), next=after)

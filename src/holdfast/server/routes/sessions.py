@@ -36,7 +36,6 @@ from holdfast.runtime.messages import CALL, message_of
 from holdfast.runtime.persons import LEFT_OUT, export_person
 from holdfast.server.callers import OWN, Caller, Calling, ThreadId, named
 from holdfast.server.describing import ALSO, TAKES, VERSIONED
-from holdfast.server.repeating import KIND as REQUEST
 from holdfast.server.routes import finding, manifests
 from holdfast.server.routes.memory import User
 from holdfast.server.routes.threads import Cursor, IfMatch, Limit, Search, expected
@@ -45,8 +44,6 @@ from holdfast.server.wire import episode_view, waiting_view
 from holdfast.threads.archive import export_threads, import_threads
 
 ARCHIVE = "application/x-ndjson"
-KEPT_HERE = (*LEFT_OUT, REQUEST)
-"""The kinds of records that an import does not take: what operators decide, and what the server makes."""
 ACTIVE_AT_MOST = 200
 ITEMS_OF_A_TURN = 20
 """As many items are read for each turn that a page has room for."""
@@ -239,7 +236,12 @@ async def import_session(
     done = await import_threads(
         caller.db.store, caller.scope, lines, files=caller.db.files, skip_existing=skip_existing
     )
-    return ImportView(sessions=[passed.thread for passed in done.threads], skipped=list(done.skipped))
+    return ImportView(
+        sessions=[passed.thread for passed in done.threads],
+        skipped=list(done.skipped),
+        records=done.records,
+        skipped_records=done.total.records - done.records,
+    )
 
 
 async def _lines(body: bytes) -> AsyncIterator[bytes]:
@@ -257,7 +259,10 @@ class _Said(msgspec.Struct):
 
 
 def _check_line(line: bytes) -> None:
-    """Refuse what no archive may bring here: Holdfast's own threads, and what belongs to operators.
+    """Refuse what no archive may bring here, not even with a key of a whole tenant.
+
+    These are Holdfast's own threads, what belongs to operators, and what no export holds. Whatever else a user
+    may bring is decided where it is written.
 
     Raises:
         InvalidArgument: The line would.
@@ -266,7 +271,7 @@ def _check_line(line: bytes) -> None:
         said = msgspec.json.decode(line, type=_Said)
         if said.holdfast == "thread" and said.id.startswith(OWN):
             raise InvalidArgument(problem=f"An archive cannot bring the thread {said.id!r}.")
-        if said.holdfast == "record" and said.kind in KEPT_HERE:
+        if said.holdfast == "record" and said.kind in LEFT_OUT:
             raise InvalidArgument(problem=f"An archive cannot bring records of the kind {said.kind!r}.")
 
 
