@@ -4,14 +4,13 @@ The job is leased and retried with growing pauses, across restarts, until everyt
 behind commits together with the job's own end. So nothing is lost, and nothing is left behind twice.
 """
 
-import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core.errors import InvalidArgument, NotThere, RevisionConflict, StoreDamaged
+from holdfast.core.errors import InvalidArgument, NotThere, RevisionConflict
 from holdfast.core.jobs import claimed
 from holdfast.core.text import is_label
 from holdfast.core.values import Enqueue, Job, Put, Record, RecordQuery, Write
@@ -24,9 +23,9 @@ from holdfast.runtime.episodes import (
     moved,
 )
 from holdfast.runtime.messages import Message, message_of
-from holdfast.threads.database import Database
+from holdfast.runtime.refusals import REFUSED, Refusals
+from holdfast.threads.database import Database, owner_database
 
-log = logging.getLogger("holdfast")
 JOB = "end episode"
 FEEDBACK = "feedback"
 PAGE = 256
@@ -147,17 +146,24 @@ def _felt(ended: Episode, source: str, now: int) -> list[Write]:
     return [Put(record=Record(kind=FEEDBACK, id=ended.id, owner=ended.user, tags=tags, sort=now, body=body))]
 
 
-async def end_expired(db: Database, *, idle_ms: int, now: int) -> int:
-    """End text episodes that nobody touched for so long; how many. Expiry counts when it commits."""
+async def end_expired(db: Database, *, idle_ms: int, now: int, refusals: Refusals | None = None) -> int:
+    """End text episodes that nobody touched for so long; how many. Expiry counts when it commits.
+
+    Each is ended with the rights of its owner. One that cannot be keeps no other waiting.
+    """
     ended = 0
+    refusals = refusals or Refusals()
     query = RecordQuery(kind=ACTIVE_ROW, tags=(f"modality:{TEXT}",), until=now - idle_ms, limit=PAGE)
     while found := await db.records.find(query):
         # Each process takes them in an order of its own: several would come upon the same one at once.
         for record in sorted(found, key=lambda _: secrets.token_bytes(8)):
+            if refusals.covers(record):
+                continue
+            own = owner_database(db, record.owner)
             try:
-                done = await request_end(db, record.id, by="timeout", now=now, untouched_since=now - idle_ms)
-            except StoreDamaged as error:
-                log.warning("An episode cannot be ended: %s", error)  # it must not keep the others waiting
+                done = await request_end(own, record.id, by="timeout", now=now, untouched_since=now - idle_ms)
+            except REFUSED as error:
+                refusals.add(record, error)
                 continue
             ended += done is not None
         if len(found) < PAGE:

@@ -142,7 +142,7 @@ class Runtime(Generic[Shape, Output]):
             chores=[
                 settings.held_crises.write,
                 lambda: purge_due(db, settings.clock()),
-                lambda: end_lost(db, settings.clock()),
+                lambda: end_lost(db, settings.clock(), settings.refusals),
                 lambda: self._homes.drop_idle(self._turns.is_busy),
                 Retaining(db, settings.clock),
             ],

@@ -13,6 +13,7 @@ from holdfast.core.errors import (
     ClaimLost,
     DeadlineExceeded,
     HoldfastError,
+    NotThere,
     RevisionConflict,
     StoreFailed,
     ThreadExists,
@@ -22,7 +23,7 @@ from holdfast.core.values import Finish, Job, Put
 from holdfast.runtime.ending import JOB, Left, claimed_job, request_end, transcript
 from holdfast.runtime.episodes import ENDED, Episode, episode, row_of
 from holdfast.runtime.settings import Settings
-from holdfast.threads.database import Database
+from holdfast.threads.database import Database, owner_database
 
 log = logging.getLogger("holdfast")
 CANCEL_AGAIN = 0.1
@@ -95,7 +96,8 @@ async def end_now(
 
 
 async def finished(db: Database, job: Job, settings: Settings) -> bool:
-    """Finish one job, or give it back with what went wrong."""
+    """Finish one job with the rights of its owner, or give it back with what went wrong."""
+    db = owner_database(db, job.owner)
     try:
         before = await episode(db, job.body["episode"])
         async with _hold(db, job, settings.lease_seconds) as holding:
@@ -165,6 +167,11 @@ async def _finalized(db: Database, settings: Settings, of: Episode) -> Left:
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:
+            if not await _is_whole(db, of):
+                log.warning(
+                    "Episode %s of thread %s leaves nothing: the thread is not its user's.", of.id, of.thread
+                )
+                return Left(episode=msgspec.structs.replace(of, candidates=()))
             return await settings.finalize(db, of, await transcript(db, of))
     except TimeoutError as error:
         if not deadline.expired():
@@ -184,6 +191,14 @@ async def _hold(db: Database, job: Job, seconds: float) -> AsyncIterator["asynci
             await asyncio.wait([holding], timeout=CANCEL_AGAIN)
         if not holding.cancelled():
             holding.exception()  # it may have lost the job to our own commit; if not, that was refused
+
+
+async def _is_whole(db: Database, of: Episode) -> bool:
+    """Whether an episode and its thread belong to the same user; also if the thread was deleted."""
+    try:
+        return (await db.thread(of.thread).head()).owner == of.user
+    except NotThere:
+        return True
 
 
 async def _held(db: Database, job: Job, seconds: float) -> Never:

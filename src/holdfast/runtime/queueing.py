@@ -88,9 +88,16 @@ async def drained(db: Database, thread: str, begin: Callable[[Asked, Drop], Awai
 
 
 def queued_of(record: Record) -> Queued:
-    """The turn behind a record."""
+    """The turn behind a record.
+
+    Raises:
+        StoreDamaged: The record cannot be read, or its turn is another user's.
+    """
     try:
         asked = msgspec.convert(record.body, Asked)
     except msgspec.ValidationError as error:
         raise StoreDamaged(store=f"queued turn {record.id!r}", problem=str(error)) from error
+    if asked.user not in (None, record.owner):
+        problem = f"it belongs to {record.owner!r} and is a turn of {asked.user!r}"
+        raise StoreDamaged(store=f"queued turn {record.id!r}", problem=problem)
     return Queued(asked=asked, leave=Drop(kind=KIND, id=record.id, expect=record.revision))

@@ -1,23 +1,22 @@
 """Runs whose process died: found by their lease, closed as interrupted, so that nothing waits for them."""
 
-import logging
 from collections.abc import AsyncIterator
 
 import msgspec
 
 from holdfast.core import making
-from holdfast.core.errors import NotThere, RevisionConflict, StoreDamaged, VersionConflict
+from holdfast.core.errors import NotThere, RevisionConflict, VersionConflict
 from holdfast.core.values import AppendTo, Changeset, Exact, Put, Record, RecordQuery, Write
 from holdfast.runtime.beginning import spent, standing
 from holdfast.runtime.draft import RUN
 from holdfast.runtime.journal import ended
+from holdfast.runtime.refusals import REFUSED
 from holdfast.runtime.runs import INTERRUPTED, KIND, RUNNING, Ending, Run, record_of, run_of
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.starting import is_over
 from holdfast.runtime.suspension import doubtful
-from holdfast.threads.database import Database
+from holdfast.threads.database import Database, owner_database
 
-log = logging.getLogger("holdfast")
 PAGE = 100
 LOST = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
 
@@ -26,18 +25,22 @@ async def recover(db: Database, settings: Settings) -> list[Run]:
     """Close every run that nobody holds any more; those that were closed now.
 
     Its thread is left as it is, but for the mark that the run is interrupted: it can be resumed, and the
-    next turn closes what it left open.
+    next turn closes what it left open. Each is closed with the rights of its owner, so a record that names
+    another's thread closes nothing there.
     """
     closed: list[Run] = []
     async for record in _running(db):
+        if settings.refusals.covers(record):
+            continue
         try:
             run = run_of(record)
             if is_over(run, settings.clock()):
-                closed.append(await _closed(db, run, record, settings.clock()))
+                own = owner_database(db, record.owner)
+                closed.append(await _closed(own, run, record, settings.clock()))
         except (VersionConflict, RevisionConflict):
             continue  # somebody else is at it, or the run is alive after all
-        except StoreDamaged as error:
-            log.warning("A run cannot be closed: %s", error)  # it must not keep the others waiting
+        except REFUSED as error:
+            settings.refusals.add(record, error)
     return closed
 
 

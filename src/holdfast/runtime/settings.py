@@ -19,6 +19,7 @@ from holdfast.runtime.ending import Finalize, nothing_left
 from holdfast.runtime.loop import Stage
 from holdfast.runtime.models import Model
 from holdfast.runtime.outputs import check_output
+from holdfast.runtime.refusals import Refusals
 from holdfast.runtime.schema import Schema
 from holdfast.runtime.stages import check_stages
 from holdfast.runtime.steps import Prices
@@ -62,6 +63,7 @@ class Settings:
     finalize: Finalize = nothing_left
     crisis_days: float = KEEP_DAYS
     held_crises: HeldCrises = field(default_factory=HeldCrises)
+    refusals: Refusals = field(default_factory=Refusals)
     memory_mode: MemoryMode = MemoryMode.LOCAL
     embedding_provider: EmbeddingProvider | None = None
     session_memory_buffer: SessionMemoryBuffer | None = None

@@ -183,7 +183,8 @@ async def _taken(
     settings: Settings,
 ) -> Started:
     head = rest.head
-    owner = head.owner if head is not None else asked.user
+    # Without a user a new thread belongs to the user of the database, and so does its episode.
+    owner = head.owner if head is not None else asked.user or db.user
     spoken = asked.spoken
     change = Changeset(
         items=first.items,

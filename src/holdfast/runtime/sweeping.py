@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+import msgspec
+
 from holdfast.core.errors import HoldfastError, StoreDamaged
 from holdfast.core.values import RecordQuery
 from holdfast.runtime import queueing
@@ -12,7 +14,7 @@ from holdfast.runtime.finishing import Ends, end_now
 from holdfast.runtime.memory.embedding_jobs import Embeddings
 from holdfast.runtime.recovery import recover
 from holdfast.runtime.settings import Settings
-from holdfast.threads.database import Database
+from holdfast.threads.database import Database, owner_database
 
 log = logging.getLogger("holdfast")
 PAGE = 100
@@ -99,15 +101,23 @@ class Sweeper:
             log.info("Run %s of thread %s was interrupted and is closed.", run.id, run.thread)
 
     async def _begin_queued(self) -> None:
-        for record in await self._db.records.find(RecordQuery(kind=queueing.KIND, limit=PAGE)):
-            try:
-                self._drain(self._db, queueing.queued_of(record).asked.thread)
-            except StoreDamaged as error:
-                log.warning("A queued turn cannot begin: %s", error)  # it must not keep the others waiting
+        refusals, query = self._settings.refusals, RecordQuery(kind=queueing.KIND, limit=PAGE)
+        while records := await self._db.records.find(query):
+            for record in records:
+                if refusals.covers(record):
+                    continue
+                try:
+                    thread = queueing.queued_of(record).asked.thread
+                except StoreDamaged as error:
+                    refusals.add(record, error)
+                    continue
+                self._drain(owner_database(self._db, record.owner), thread)
+            query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))
 
     async def _end_expired(self) -> None:
         settings = self._settings
-        await end_expired(self._db, idle_ms=int(settings.idle_seconds * 1000), now=settings.clock())
+        idle_ms = int(settings.idle_seconds * 1000)
+        await end_expired(self._db, idle_ms=idle_ms, now=settings.clock(), refusals=settings.refusals)
 
 
 async def end_all(

@@ -4,13 +4,12 @@ The audio goes between a client and a realtime model, and no stage runs here. Wh
 transcript, and it is committed whole: what was said, the tools that were called, what was replied.
 """
 
-import logging
 from collections.abc import Sequence
 
 import msgspec
 
 from holdfast.core.encoding import JSON, encode
-from holdfast.core.errors import InvalidArgument, InvalidId, RevisionConflict, StoreDamaged
+from holdfast.core.errors import InvalidArgument, InvalidId, RevisionConflict
 from holdfast.core.values import HISTORY, RecordQuery
 from holdfast.runtime.crises import Assessment, checked
 from holdfast.runtime.ending import request_end
@@ -26,12 +25,12 @@ from holdfast.runtime.episodes import (
 from holdfast.runtime.inputs import MESSAGE, free_id
 from holdfast.runtime.messages import CALL, RESULT, Message, item_of
 from holdfast.runtime.outputs import Done
+from holdfast.runtime.refusals import REFUSED, Refusals
 from holdfast.runtime.schema import Fold, Schema
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.starting import Asked, Spoken, Started, start
-from holdfast.threads.database import Database
+from holdfast.threads.database import Database, owner_database
 
-log = logging.getLogger("holdfast")
 ORIGIN, LOST = "voice", "lost"
 PAGE = 100
 NO_ANSWER = "The call ended before the tool answered."
@@ -145,15 +144,19 @@ async def keep_alive(db: Database, thread: str, *, now: int, seconds: float) -> 
     return None
 
 
-async def end_lost(db: Database, now: int) -> None:
-    """End the calls whose clients have been silent for longer than they promised."""
+async def end_lost(db: Database, now: int, refusals: Refusals | None = None) -> None:
+    """End the calls whose clients have been silent for longer than they promised, as their owners would."""
+    refusals = refusals or Refusals()
     query = RecordQuery(kind=ACTIVE_ROW, tags=(f"modality:{VOICE}", LEASED), limit=PAGE)
     while found := await db.records.find(query):
         for record in found:
+            if refusals.covers(record):
+                continue
+            own = owner_database(db, record.owner)
             try:
                 until = episode_of(record).until
                 if until is not None and until <= now:
-                    await request_end(db, record.id, by=LOST, now=now, untouched_since=record.sort)
-            except StoreDamaged as error:
-                log.warning("A call cannot be ended: %s", error)  # it must not keep the others waiting
+                    await request_end(own, record.id, by=LOST, now=now, untouched_since=record.sort)
+            except REFUSED as error:
+                refusals.add(record, error)
         query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))

@@ -20,7 +20,7 @@ from holdfast.core.values import HISTORY, MEMORY, Enqueue, Job, Put, Record, Rec
 from holdfast.runtime.context import EmbeddingProvider
 from holdfast.runtime.memory.embedding import VECTOR, current_space, embed_some
 from holdfast.runtime.memory.values import ARCS, FACTS
-from holdfast.threads.database import Database
+from holdfast.threads.database import Database, owner_database
 
 log = logging.getLogger("holdfast")
 EMBED = "embed"
@@ -130,7 +130,8 @@ class _Worker:
         return made
 
     async def _embed(self, job: Job, space: str) -> int:
-        db, thread, made = self._db, job.body["thread"], 0
+        """Make the vectors of a thread with the rights of the job's owner."""
+        db, thread, made = owner_database(self._db, job.owner), job.body["thread"], 0
         for name in job.body["logs"]:
             try:
                 while some := await embed_some(db, thread, job.owner, name, self._embedder, space):

@@ -261,7 +261,7 @@ class _Said(msgspec.Struct):
 def _check_line(line: bytes) -> None:
     """Refuse what no archive may bring here, not even with a key of a whole tenant.
 
-    These are Holdfast's own threads, what belongs to operators, and what no export holds. Whatever else a user
+    These are Holdfast's own threads, what belongs to operators, and what no export holds. What else a user
     may bring is decided where it is written.
 
     Raises:
