@@ -5,6 +5,7 @@ import msgspec
 from holdfast.core.errors import NotThere, RevisionConflict, VersionConflict
 from holdfast.core.making import delete, merge
 from holdfast.core.values import AppendTo, Changeset, Exact, Head, Put
+from holdfast.runtime.attempts import Attempts
 from holdfast.runtime.beginning import standing
 from holdfast.runtime.draft import CALLS, RUN
 from holdfast.runtime.events import RUN_FINISHED
@@ -30,7 +31,12 @@ async def is_seen(db: Database, thread: str) -> bool:
 
 
 async def cancel_elsewhere(db: Database, thread: str, settings: Settings) -> bool:
-    """End the run that a thread's state names; whether there was one."""
+    """End the run that a thread's state names; whether there was one. A run of another thread is left alone.
+
+    Raises:
+        Conflict: Others wrote again and again.
+    """
+    attempts = Attempts()
     while True:
         try:
             head = await db.thread(thread).head()
@@ -40,13 +46,16 @@ async def cancel_elsewhere(db: Database, thread: str, settings: Settings) -> boo
             run = run_of(await db.records.get(KIND, now.id))
         except NotThere:
             return False
+        if run.thread != thread:  # a fork stands in the middle of its parent's, or the state was made up
+            return False
         try:
             if run.status == RUNNING and not is_over(run, settings.clock()):
                 told = msgspec.structs.replace(run, cancel=True)
                 await db.records.put(record_of(told, head.owner), expect=run.revision)
             else:
                 await _closed(db, head, run, settings.clock())
-        except (VersionConflict, RevisionConflict):
+        except (VersionConflict, RevisionConflict) as conflict:
+            attempts.count(conflict)
             continue
         return True
 

@@ -22,6 +22,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.text import is_label
 from holdfast.core.values import Put, Record, RecordQuery
+from holdfast.runtime.attempts import Attempts
 from holdfast.runtime.runs import Run
 from holdfast.threads.database import Database
 
@@ -193,6 +194,7 @@ async def extend(
 
 
 async def _extended(db: Database, id: str, until: int, now: int) -> bool:
+    attempts = Attempts()
     while True:
         record = await db.records.get(CRISIS, id)
         crisis = crisis_of(record)
@@ -201,7 +203,8 @@ async def _extended(db: Database, id: str, until: int, now: int) -> bool:
         longer = row_of(msgspec.structs.replace(crisis, keep_until=until, extended=now), record.owner)
         try:
             await db.records.put(longer, expect=record.revision)
-        except RevisionConflict:
+        except RevisionConflict as conflict:
+            attempts.count(conflict)
             continue  # somebody else has extended it just now
         return True
 

@@ -14,6 +14,7 @@ from holdfast.core.errors import InvalidArgument, NotThere, RevisionConflict
 from holdfast.core.jobs import claimed
 from holdfast.core.text import is_label
 from holdfast.core.values import Enqueue, Job, Put, Record, RecordQuery, Write
+from holdfast.runtime.attempts import Attempts
 from holdfast.runtime.episodes import (
     ACTIVE_ROW,
     ENDING,
@@ -74,9 +75,12 @@ async def request_end(
 
     Raises:
         InvalidArgument: The feedback is no label.
+        RevisionConflict: Others changed the episode again and again.
+        StoreDamaged: The row of the episode cannot be read, or is another's.
     """
     if feedback is not None and not is_label(feedback):
         raise InvalidArgument(problem="Feedback is a label of one word, such as positive, and never text.")
+    attempts = Attempts()
     while True:
         before = await active_episode(db, thread)
         if before is None or (untouched_since is not None and before.touched > untouched_since):
@@ -88,6 +92,7 @@ async def request_end(
         except RevisionConflict as conflict:
             if conflict.kind != ACTIVE_ROW:
                 raise
+            attempts.count(conflict)
             continue  # a turn has just touched it, or somebody else has just ended it
         return after
 

@@ -12,6 +12,7 @@ from holdfast.core.making import set as put
 from holdfast.core.ops import Op
 from holdfast.core.values import AppendTo, Changeset, Committed, Exact, Head, Item, Put, Record, Result, Write
 from holdfast.runtime import rebasing
+from holdfast.runtime.attempts import Attempts
 from holdfast.runtime.crises import KEEP_DAYS, Assessment, CrisisRows, HeldCrises
 from holdfast.runtime.draft import RUN, TURN, Draft, RunDelta
 from holdfast.runtime.episodes import Episode, episode_of, rehomed, saved
@@ -148,7 +149,9 @@ class ThreadJournal:
         Raises:
             LeaseLost: Another run has taken the thread over.
             StateConflict: Somebody changed what this run changes, and the order matters.
+            RevisionConflict: Others changed the record of the run or of its episode again and again.
         """
+        attempts = Attempts()
         while True:
             delta = draft.take_delta(final=ending is not None)
             if not delta and ending is None:
@@ -163,6 +166,7 @@ class ThreadJournal:
                 self.version = await rebasing.rebase(self._thread, self.run, draft, delta, self.version)
                 continue
             except RevisionConflict as conflict:
+                attempts.count(conflict)
                 if conflict.kind == KIND:
                     await self._check_held()
                 else:

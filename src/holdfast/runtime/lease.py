@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from holdfast.core.errors import RecordNotFound, RevisionConflict, StoreFailed
+from holdfast.runtime.attempts import ATTEMPTS
 from holdfast.runtime.journal import ThreadJournal
 from holdfast.runtime.runs import RUNNING
 
@@ -47,8 +48,8 @@ class Lease:
             await asyncio.sleep(self._seconds / 3)
 
     async def _renewed(self) -> bool:
-        """Hold the thread for longer; whether the run is still ours."""
-        while True:
+        """Hold the thread for longer; whether the run is still ours, as far as can be told."""
+        for _ in range(ATTEMPTS):
             until = self._clock() + int(self._seconds * 1000)
             renewing = asyncio.ensure_future(self._journal.renew(until))
             try:
@@ -60,6 +61,7 @@ class Lease:
             except asyncio.CancelledError:
                 await asyncio.wait([renewing])
                 raise
+        return False
 
     async def _still_ours(self) -> bool:
         """Whether the record was only told something that leaves the run ours."""

@@ -11,9 +11,11 @@ from holdfast.core.errors import (
     RecordNotFound,
     RevisionConflict,
     StoreDamaged,
+    TurnBusy,
     TurnSuspended,
 )
 from holdfast.core.values import Drop, Record, RecordQuery
+from holdfast.runtime.attempts import Attempts
 from holdfast.runtime.starting import LOOK_AGAIN, Asked
 from holdfast.threads.database import Database
 
@@ -59,9 +61,15 @@ async def holds(db: Database, run: str) -> bool:
     return True
 
 
-async def left(db: Database, thread: str, run: str) -> None:
-    """Return once a turn is no longer in the queue."""
+async def left(db: Database, thread: str, run: str, *, seconds: float) -> None:
+    """Return once a turn is no longer in the queue.
+
+    Raises:
+        TurnBusy: It is still there after so many seconds.
+    """
+    attempts = Attempts(seconds)
     while await holds(db, run):
+        attempts.check_time(TurnBusy(thread=thread, run=run, retry_after_ms=int(LOOK_AGAIN * 1000)))
         version = (await db.thread(thread).head()).version
         await db.thread(thread).changed(version, timeout=LOOK_AGAIN)
 
@@ -75,16 +83,21 @@ async def drained(db: Database, thread: str, begin: Callable[[Asked, Drop], Awai
     while (queued := await first(db, thread)) is not None:
         try:
             await begin(queued.asked, queued.leave)
-        except RevisionConflict:
             continue
         except TurnSuspended:
             return
         except HoldfastError as error:
-            log.warning("A queued turn of thread %s failed: %s", thread, error)
-            if await holds(db, queued.leave.id):
-                return
+            if not _is_taken(error):
+                log.warning("A queued turn of thread %s failed: %s", thread, error)
         except Exception:  # a stage is not ours; the next turn goes on
             log.exception("A queued turn of thread %s failed.", thread)
+        if await holds(db, queued.leave.id):
+            return
+
+
+def _is_taken(error: HoldfastError) -> bool:
+    """Whether somebody else has begun a turn."""
+    return isinstance(error, RevisionConflict) and error.kind == KIND
 
 
 def queued_of(record: Record) -> Queued:

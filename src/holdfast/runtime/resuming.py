@@ -9,6 +9,7 @@ from holdfast.core.encoding import JSON
 from holdfast.core.errors import InvalidArgument, RevisionConflict, TurnBusy, VersionConflict
 from holdfast.core.ops import Op
 from holdfast.core.values import AppendTo, Changeset, Committed, Exact, Head, Put, Record
+from holdfast.runtime.attempts import Attempts
 from holdfast.runtime.beginning import Standing, spent, standing
 from holdfast.runtime.deciding import decide
 from holdfast.runtime.draft import RUN, Draft
@@ -54,14 +55,18 @@ async def resume(
         InvalidArgument: There is nothing to resume.
         StageGone: The run stopped at a stage that is not there any more; nothing was changed.
         TurnBusy: The run is still at work somewhere.
+        Conflict: Others wrote again and again.
     """
     thread = db.thread(id)
+    attempts = Attempts()
     while True:
         head = await thread.head()
         now = standing(head.state)
         if not now.id or only not in (None, now.id) or (now.status == DONE and not decisions):
             raise InvalidArgument(problem=f"Thread {id!r} has no run to resume.")
         run = run_of(await db.records.get(KIND, now.id))
+        if run.thread != id:  # a fork stands in the middle of its parent's, or the state was made up
+            raise InvalidArgument(problem=f"Thread {id!r} has no run to resume.")
         if run.status == RUNNING and not is_over(run, settings.clock()):
             raise TurnBusy(thread=id, run=run.id, retry_after_ms=max(run.until - settings.clock(), 0))
         decided = await decide(thread, head, run, decisions)
@@ -70,7 +75,8 @@ async def resume(
         remaining(settings.stages, now.stage, thread=id, run=run.id)  # before anything is changed
         try:
             started = await _taken(db, head, run, now, list(decided.values()), settings)
-        except (VersionConflict, RevisionConflict):
+        except (VersionConflict, RevisionConflict) as conflict:
+            attempts.count(conflict)
             continue  # somebody was faster: what they did decides what is left to do
         return Resumed(started=started, begun=set(decided))
 

@@ -35,6 +35,7 @@ from holdfast.core.values import (
     Record,
     Write,
 )
+from holdfast.runtime.attempts import Attempts
 from holdfast.runtime.beginning import Inbound, inbound, spent, standing
 from holdfast.runtime.crises import Assessment, CrisisRows
 from holdfast.runtime.draft import Draft, ReadLog, sizes_after
@@ -123,12 +124,14 @@ async def start(
     then nothing is committed, and the thread is looked at afresh.
 
     Raises:
-        TurnBusy: Another turn is running, and the caller does not want to wait here.
+        TurnBusy: Another turn is running, and the caller does not want to wait, or has waited long enough.
         TurnSuspended: The thread waits for a decision.
         KeyReused: The key was used for another turn.
         NewerSchema: A newer program wrote the thread's state.
+        RevisionConflict: Others changed the records beside the thread again and again.
     """
     thread = db.thread(asked.thread)
+    attempts = Attempts(settings.patience.turn)
     while True:
         if asked.key is not None and (before := await made_before(db, asked, settings)) is not None:
             return before
@@ -136,16 +139,24 @@ async def start(
         try:
             return await _begun(db, rest or await _looked(db, thread), asked, settings, leave)
         except RevisionConflict as conflict:
-            if leave is not None and conflict.kind == leave.kind:
-                raise  # somebody else took it out of the queue
+            _check_queued(leave, conflict)
+            attempts.count(conflict)
         except ThreadExists:
             if await _head(thread) is None:  # it is somebody else's, and not there for us
                 raise ThreadNotFound(thread=asked.thread) from None
-        except (VersionConflict, _Wait):
-            pass  # somebody was faster: the whole turn goes behind what they did
+        except VersionConflict as conflict:
+            attempts.check_time(conflict)  # somebody was faster: the whole turn goes behind what they did
+        except _Wait as wait:
+            attempts.check_time(wait.busy)
         except ThreadNotFound:
             if rest is None:
                 raise  # it was deleted since its last turn here
+
+
+def _check_queued(leave: Drop | None, conflict: RevisionConflict) -> None:
+    """Give up a queued turn that somebody else took out of the queue."""
+    if leave is not None and conflict.kind == leave.kind:
+        raise conflict
 
 
 async def _looked(db: Database, thread: Thread) -> Rest:
@@ -312,6 +323,10 @@ def kept_inputs(asked: Asked) -> dict[str, JSON]:
 class _Wait(Exception):
     """Another turn is running; look again."""
 
+    def __init__(self, busy: TurnBusy) -> None:
+        super().__init__(busy)
+        self.busy = busy
+
 
 async def made_before(db: Database, asked: Asked, settings: Settings) -> Done | Interrupted | None:
     """What became of the first turn with this key, if there was one and nobody is at it."""
@@ -344,14 +359,15 @@ async def _released(
         run = run_of(await db.records.get(KIND, before.id))
     except RecordNotFound:
         return ()
-    if run.status != RUNNING:
+    if run.status != RUNNING or run.thread != thread.id:  # that of another thread holds nothing here
         return ()
     if not is_over(run, settings.clock()):
         left = run.until - settings.clock()
+        busy = TurnBusy(thread=thread.id, run=run.id, retry_after_ms=max(left, 0))
         if asked.busy != "wait":
-            raise TurnBusy(thread=thread.id, run=run.id, retry_after_ms=max(left, 0))
+            raise busy
         await thread.changed(head.version, timeout=min(left / 1000, LOOK_AGAIN))
-        raise _Wait
+        raise _Wait(busy)
     lost = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
     over = spent(ended(run, lost, settings.clock()), before)
     over = msgspec.structs.replace(over, in_doubt=doubtful(head.state))

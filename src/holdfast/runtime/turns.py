@@ -100,7 +100,8 @@ class Turns:
         db = home.db
         if asked.key is not None and await queueing.holds(db, key_id(asked.thread, asked.key)):
             self.drain(home, asked.thread)
-            await queueing.left(db, asked.thread, key_id(asked.thread, asked.key))
+            seconds = home.settings.patience.turn
+            await queueing.left(db, asked.thread, key_id(asked.thread, asked.key), seconds=seconds)
         self.touch(home, asked.thread)
         if asked.busy != "queue":
             return await start(db, asked, home.settings, recent=self._recent)

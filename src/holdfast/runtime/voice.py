@@ -11,6 +11,7 @@ import msgspec
 from holdfast.core.encoding import JSON, encode
 from holdfast.core.errors import InvalidArgument, InvalidId, RevisionConflict
 from holdfast.core.values import HISTORY, RecordQuery
+from holdfast.runtime.attempts import Attempts
 from holdfast.runtime.crises import Assessment, checked
 from holdfast.runtime.ending import request_end
 from holdfast.runtime.episodes import (
@@ -132,13 +133,19 @@ async def record(db: Database, asked: Asked, settings: Settings) -> Done:
 
 
 async def keep_alive(db: Database, thread: str, *, now: int, seconds: float) -> Episode | None:
-    """Note that a call goes on, and until when its client may be silent; None if there is no episode."""
+    """Note that a call goes on, and until when its client may be silent; None if there is no episode.
+
+    Raises:
+        RevisionConflict: Others changed the episode again and again.
+    """
+    attempts = Attempts()
     while (before := await active_episode(db, thread)) is not None:
         until = now + int(seconds * 1000)
         alive = msgspec.structs.replace(before, modality=VOICE, touched=now, until=until)
         try:
             await db.commit([saved(alive, before.user)])
-        except RevisionConflict:
+        except RevisionConflict as conflict:
+            attempts.count(conflict)
             continue  # a turn has just touched it, or somebody has just ended it
         return alive
     return None

@@ -16,6 +16,7 @@ from holdfast.core.errors import (
     ThreadNotFound,
 )
 from holdfast.core.values import Drop, Item, Put, Record, RecordQuery, Write
+from holdfast.runtime.attempts import Attempts
 from holdfast.threads.database import Database
 from holdfast.workbench.examples import EXAMPLE, Example, checked_name, example_of, examples_of, record_of
 
@@ -156,16 +157,19 @@ async def add_examples(db: Database, name: str, given: Iterable[Example], *, now
 
     Raises:
         InvalidArgument: The name is none, or an example would belong to somebody else.
+        RevisionConflict: Others added to it again and again.
     """
     checked_name(name, "data set")
     wanted = {example.id: example for example in given}
+    attempts = Attempts()
     while True:
         try:
             before = await _header(db, name, now)
             known = {example.id async for example in every_example(db, name)}
             new = [example for id, example in wanted.items() if id not in known]
             into = await _added(db, before, new)
-        except RevisionConflict:
+        except RevisionConflict as conflict:
+            attempts.count(conflict)
             continue  # somebody else adds to it: some of these may be there now
         return Made(dataset=into, added=len(new), known=len(wanted) - len(new))
 

@@ -15,6 +15,7 @@ from holdfast.core.errors import (
 from holdfast.core.manifest import CORE_MEMORY, Manifest, logs_of, manifest_of, read, replacement
 from holdfast.core.manifest_files import Place, older_manifest, older_paths, path_of
 from holdfast.core.values import Absent, AppendTo, Committed, Exact, Expect, Head, Write
+from holdfast.runtime.attempts import Attempts
 from holdfast.runtime.beginning import standing
 from holdfast.runtime.ending import end_of
 from holdfast.runtime.episodes import ACTIVE_ROW, active_episode
@@ -71,12 +72,14 @@ async def imported(
         change = replacement(None, manifest, defaults)
         return await _committed(db, AppendTo(thread=session, change=change, expect=Absent(owner)))
     _check_version(resting.head, expect)
+    attempts = Attempts()
     while True:
         try:
             return await _replaced(db, resting, manifest, defaults, now)
         except RevisionConflict as conflict:
             if conflict.kind != ACTIVE_ROW:
-                raise  # else somebody has just ended the episode
+                raise
+            attempts.count(conflict)  # somebody has just ended the episode
 
 
 def _check_version(head: Head, expect: Expect | None) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core.encoding import encode_checked
 from holdfast.core.errors import DeadlineExceeded, InvalidArgument, RevisionConflict
 from holdfast.core.values import Put, Require
+from holdfast.runtime.attempts import Attempts
 from holdfast.runtime.settings import now_ms
 from holdfast.runtime.steps import problem_of
 from holdfast.threads.database import Database
@@ -123,13 +124,17 @@ async def _handed_out(db: Database, begun: Experiment, how: Terms, queue: Left) 
 
 async def _ended(db: Database, begun: Experiment, now: int, *, is_whole: bool) -> Experiment:
     """Keep how an experiment stands, whoever else has done a part of it."""
+    attempts = Attempts()
     while True:
         found = await experiment(db, begun.name)
         status: Status = "done" if is_whole else "unfinished"
         over = msgspec.structs.replace(found, status=status, ended=now if is_whole else None)
-        with suppress(RevisionConflict):
+        try:
             await db.records.put(experiments.record_of(over), expect=found.revision)
-            return over
+        except RevisionConflict as conflict:
+            attempts.count(conflict)
+            continue
+        return over
 
 
 class _Trial:

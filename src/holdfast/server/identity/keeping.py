@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.errors import Forbidden, InvalidArgument, RecordNotFound, RevisionConflict
 from holdfast.core.rows import AskRecordsNamed, ask
 from holdfast.core.values import Drop, Put, Record, RecordQuery, Scope
+from holdfast.runtime.attempts import Attempts
 from holdfast.server.identity.entries import (
     DEFAULT_WORKSPACE,
     E,
@@ -123,12 +124,14 @@ class Directory:
     async def change(self, entry: E, **fields: object) -> E:
         """The entry with some fields changed, whoever else changes it at the same moment."""
         id = record_of(entry).id
+        attempts = Attempts()
         while True:
             kept = await self.db.records.get(entry.kind, id)
             changed = msgspec.structs.replace(entry_of(type(entry), kept), **fields)
             try:
                 await self.db.records.put(record_of(changed), expect=kept.revision)
-            except RevisionConflict:
+            except RevisionConflict as conflict:
+                attempts.count(conflict)
                 continue
             return changed
 
