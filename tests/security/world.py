@@ -19,7 +19,9 @@ import holdfast as hf
 from holdfast.core.retaining import Rule
 from holdfast.core.values import Job
 from holdfast.runtime.crises import Crisis, row_of
+from holdfast.runtime.ending import Finalize, nothing_left
 from holdfast.runtime.engine import Runtime
+from holdfast.runtime.memory.finalizing import Finalizer
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.values import Candidate
 from holdfast.runtime.models import Part, Reply, Request, ToolCall, Usage
@@ -271,6 +273,40 @@ class World:
         ]
         return msgspec.json.encode(found)
 
+    async def thread_of(self, who: str) -> str:
+        """A new thread of somebody, in which they have said something."""
+        thread = f"{who}s-{next(self._numbers)}"
+        await self._must(who, _turn(thread, "I like tea"))
+        return thread
+
+    async def joined(self, who: str) -> str:
+        """The internal id of somebody new at acme."""
+        self.tokens[who] = self.issuer.token(tid=ACME, oid=who, exp=time.time() + DAY)
+        return await self.user(who)
+
+    async def export(self, who: str) -> str:
+        """Everything that somebody owns, as an archive."""
+        return (await self._must(who, Ask(method="GET", path="/person/export"))).text
+
+    async def forget_all_of(self, user: str) -> None:
+        """Erase a user of acme, as an operator would."""
+        await self.db.scope(tenant=ACME).erase(owner=user)
+
+    async def sweep(self) -> None:
+        """Let the runtime of acme look around once, and do all that is due."""
+        async with self.app.state.serving.runtimes.of(ACME) as runtime:
+            await runtime._sweeper.once()
+
+    async def remember(self, user: str, words: str) -> None:
+        """Let a session of a user of acme say something, and end."""
+        async with self.app.state.serving.runtimes.of(ACME) as runtime:
+            await runtime.run_turn(f"of-{user}", f"I like {words}", user=user)
+            await runtime.end_session(f"of-{user}", user=user)
+
+    async def known_of(self, user: str) -> str:
+        """All that is known of a user of acme."""
+        return str(await Memory(self.db.scope(tenant=ACME, user=user), user).export())
+
     async def heads(self, victim: Victim) -> list[tuple[int, str, str | None]]:
         """Where the threads of one victim stand."""
         mine = self.db.scope(tenant=ACME, user=victim.user)
@@ -288,15 +324,21 @@ def _turn(thread: str, message: str) -> Ask:
 
 
 @asynccontextmanager
-async def world(url: str, **settings: Any) -> AsyncIterator[World]:
-    """A server on a store, running until the block ends; settings that are given stand before its own."""
+async def world(url: str, *, remembers: bool = False, **settings: Any) -> AsyncIterator[World]:
+    """A server on a store, running until the block ends; settings that are given stand before its own.
+
+    If it remembers, it finalizes ended sessions.
+    """
     with tempfile.TemporaryDirectory() as volume:
-        async with _world(url, Path(volume), settings) as made:
+        finalize = Finalizer() if remembers else nothing_left
+        async with _world(url, Path(volume), finalize, settings) as made:
             yield made
 
 
 @asynccontextmanager
-async def _world(url: str, volume: Path, settings: Mapping[str, Any]) -> AsyncIterator[World]:
+async def _world(
+    url: str, volume: Path, finalize: Finalize, settings: Mapping[str, Any]
+) -> AsyncIterator[World]:
     async with issuing() as issuer, hf.open(url) as db:
         directory = Directory(db)
         for id in (ACME, GLOBEX):
@@ -308,7 +350,7 @@ async def _world(url: str, volume: Path, settings: Mapping[str, Any]) -> AsyncIt
             ServerSettings(**{**UNBOUNDED, "volume": str(volume), **settings}),
             db=db,
             authenticate=authentication(AuthSettings(mode="oidc", issuer=told), directory),
-            make_runtime=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter]),
+            make_runtime=lambda scoped: Runtime(scoped, model=Noting(), tools=[letter], finalize=finalize),
             realtime=Secrets(),
         )
         async with running(app):
