@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -9,8 +10,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.security.forging import FORGERIES, Forger
 from tests.security.routes import ATTACKS, MAKES_A_THREAD
-from tests.security.world import SECRET, world
+from tests.security.world import SECRET, Ask, world
 from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = [pytest.mark.postgres, pytest.mark.promise("F-10")]
@@ -46,6 +48,26 @@ async def test_no_route_gives_anything_to_another_tenant_or_user(url: str) -> No
     assert wrong == {}
     assert [route for route, answer in heard.items() if SECRET in answer.text] == []
     assert after == before
+
+
+async def test_nothing_forged_is_kept_or_reaches_another(url: str) -> None:
+    async with world(url, remembers=True) as server, asyncio.timeout(60):
+        victim = await server.victim()
+        forger = Forger(user=await server.user("bob"), thread=await server.thread_of("bob"), victim=victim)
+        before = await server.belongings(victim), await server.export("bob")
+        answers = [
+            await server.as_("bob", Ask(method="POST", path="/sessions/import", content=forge(forger)))
+            for forge in FORGERIES.values()
+        ]
+        kept = await server.export("bob")
+        await server.sweep()
+        ended = await server.as_("bob", Ask(method="POST", path=f"/sessions/{forger.thread}/end", json={}))
+        after, told = await server.belongings(victim), await server.export("bob")
+
+    assert {answer.status_code for answer in answers} <= {201, 403, 409, 422}
+    assert ended.json()["status"] == "ended"
+    assert SECRET not in told
+    assert (after, kept) == before
 
 
 @pytest.mark.parametrize("who", ["alice", "bob"])
