@@ -102,6 +102,21 @@ FORGERIES: dict[str, Forgery] = {
     "an active episode of her thread": records(
         lambda bob: bob.episode(ACTIVE, bob.victim.thread, thread=bob.victim.thread)
     ),
+    "an active episode of her thread whose session has ended": records(
+        lambda bob: bob.episode(ACTIVE, f"{bob.victim.thread}-e", thread=f"{bob.victim.thread}-e")
+    ),
+    "an active call on her thread whose session has ended": records(
+        lambda bob: msgspec.structs.replace(
+            bob.episode(
+                ACTIVE,
+                f"{bob.victim.thread}-e",
+                thread=f"{bob.victim.thread}-e",
+                modality="voice",
+                until=LONG_AGO,
+            ),
+            tags=("modality:voice", "leased"),
+        )
+    ),
     "an active episode of her thread, under his": records(
         lambda bob: bob.episode(ACTIVE, bob.thread, thread=bob.victim.thread)
     ),
