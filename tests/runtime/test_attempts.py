@@ -1,0 +1,151 @@
+"""Whatever tries again or waits gives up in the end, with the error that kept it from going on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.errors import RevisionConflict, TurnBusy
+from holdfast.core.values import Drop, Record, Result, Write
+from holdfast.runtime import queueing
+from holdfast.runtime.asking import Patience
+from holdfast.runtime.attempts import ATTEMPTS
+from holdfast.runtime.cancelling import cancel_elsewhere
+from holdfast.runtime.crises import CRISIS, Crisis, extend, row_of
+from holdfast.runtime.ending import request_end
+from holdfast.runtime.engine import Runtime
+from holdfast.runtime.episodes import ACTIVE_ROW
+from holdfast.runtime.resuming import resume
+from holdfast.runtime.runs import KIND, RUNNING
+from holdfast.runtime.starting import Asked
+from holdfast.runtime.voice import keep_alive
+from holdfast.testing.scripted import ScriptedModel
+from holdfast.threads.database import Database
+from holdfast.threads.records import Records
+
+pytestmark = pytest.mark.promise("F-10")
+LONG = 1 << 60
+
+
+class Contested(Database):
+    """A database in which somebody else is always quicker with the records of one kind."""
+
+    kind = ACTIVE_ROW
+    commits = 0
+
+    async def commit(self, writes: Sequence[Write]) -> list[Result]:
+        """Refuse it."""
+        self.commits += 1
+        raise RevisionConflict(kind=self.kind, id="t", expected=1, actual=2)
+
+
+class ContestedRecords(Records):
+    """Records that somebody else has always just changed."""
+
+    async def put(self, record: Record, *, expect: int | None = None) -> Record:
+        """Refuse it."""
+        raise RevisionConflict(kind=record.kind, id=record.id, expected=1, actual=2)
+
+
+@pytest.fixture
+async def db() -> Database:
+    """A database in which a thread is in an episode, and its run waits to be taken up."""
+    database = await hf.open("memory://")
+    runtime = runtime_of(database)
+    await runtime.run_turn("t", "Hello")
+    run = (await database.thread("t").head()).state["$run"]["id"]
+    await database.thread("t").append(patches=[hf.merge(["$run"], {"status": "interrupted"})])
+    record = await database.records.get(KIND, run)
+    await database.records.put(Record(kind=KIND, id=run, body=record.body, tags=record.tags))
+    return database
+
+
+def runtime_of(db: Database, **options: Any) -> Runtime[hf.State, object]:
+    return Runtime(db, model=ScriptedModel(*["Hello"] * 9), **options)
+
+
+async def end(db: Database) -> object:
+    return await request_end(db, "t", by="api", now=1)
+
+
+async def live(db: Database) -> object:
+    return await keep_alive(db, "t", now=1, seconds=1)
+
+
+async def take_up(db: Database) -> object:
+    return await resume(db, "t", {}, runtime_of(db)._settings)
+
+
+async def cancel(db: Database) -> object:
+    return await cancel_elsewhere(db, "t", runtime_of(db)._settings)
+
+
+async def turn(db: Database) -> object:
+    return await runtime_of(db).run_turn("t", "Again")
+
+
+Loop: TypeAlias = Callable[[Database], Awaitable[object]]
+LOOPS: dict[str, Loop] = {"end": end, "keep alive": live, "resume": take_up, "cancel": cancel, "turn": turn}
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+async def test_what_never_fits_is_given_up(db: Database, loop: Loop) -> None:
+    contested = Contested(db.store)
+    with pytest.raises(RevisionConflict):
+        await loop(contested)
+
+    assert contested.commits == ATTEMPTS
+
+
+async def test_a_crisis_row_that_others_always_change_is_given_up(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await db.records.put(row_of(Crisis(id="c", thread="t", run="r", time=1, keep_until=2, level=1)))
+    monkeypatch.setattr(Database, "records", property(lambda own: ContestedRecords(own.store, own._scope)))
+
+    with pytest.raises(RevisionConflict) as caught:
+        await extend(db, until=3, now=1, ids=["c"])
+    assert caught.value.kind == CRISIS
+
+
+async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:
+    run = (await db.thread("t").head()).state["$run"]["id"]
+    record = await db.records.get(KIND, run)
+    body = {**record.body, "status": RUNNING, "until": LONG}
+    await db.records.put(Record(kind=KIND, id=run, body=body))
+    await db.thread("t").append(patches=[hf.merge(["$run"], {"status": RUNNING})])
+    runtime = runtime_of(db, patience=Patience(turn=0.01))
+
+    with pytest.raises(TurnBusy) as caught:
+        await runtime.run_turn("t", "Again")
+    assert caught.value.run == run
+
+
+async def test_a_repeated_request_waits_for_its_queued_turn_only_so_long(db: Database) -> None:
+    asked = runtime_of(db)._asked("t", "Again", {"key": "k"})
+    await queueing.enqueue(db, "q", asked, 1)
+
+    with pytest.raises(TurnBusy):
+        await queueing.left(db, "t", "q", seconds=0)
+
+
+CONFLICT = RevisionConflict(kind=KIND, id="r", expected=1, actual=2)
+
+
+@pytest.mark.parametrize("error", [ValueError("a bug"), CONFLICT], ids=["a bug", "a conflict"])
+async def test_a_queued_turn_that_cannot_begin_is_tried_once(db: Database, error: Exception) -> None:
+    tries: list[Asked] = []
+
+    async def begin(asked: Asked, leave: Drop) -> None:
+        tries.append(asked)
+        raise error
+
+    asked = runtime_of(db)._asked("t", "Again", {"key": "k"})
+    await queueing.enqueue(db, "q", asked, 1)
+    await queueing.drained(db, "t", begin)
+
+    assert len(tries) == 1
+    assert await queueing.holds(db, "q")

@@ -1,0 +1,141 @@
+"""What an archive may bring: for a user what is theirs, for an operator more; for nobody what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from holdfast.core.admission import IMPORTABLE
+from holdfast.core.archive import FORMAT, Header, Total, beside_of, line_of
+from holdfast.core.encoding import JSON
+from holdfast.core.errors import ArchiveInvalid, InvalidArgument
+from holdfast.core.owners import memory_thread
+from holdfast.core.receipts import ARTIFACT, DOCUMENT
+from holdfast.core.values import Absent, AppendTo, Changeset, Record, Scope
+from holdfast.runtime.ending import FEEDBACK
+from holdfast.runtime.episodes import ACTIVE, ACTIVE_ROW, ENDED, ENDING, ROW, Episode, row_of
+from holdfast.runtime.runs import DONE, KIND, RUNNING, WAITING, Run, record_of
+from holdfast.stores.memory import MemoryStore
+from holdfast.threads.archive import Imported, import_threads
+from holdfast.threads.database import Database
+
+pytestmark = pytest.mark.promise("F-10")
+OPERATOR, BOB = Scope(), Scope(user="bob")
+
+
+@pytest.fixture
+async def db() -> Database:
+    """A database in which bob has a thread, and alice."""
+    database = Database(MemoryStore())
+    await database.create("his", owner="bob")
+    await database.create("hers", owner="alice")
+    return database
+
+
+async def taken_in(db: Database, scope: Scope, record: Record) -> Imported:
+    """What comes of an archive of one record."""
+
+    async def lines() -> AsyncIterator[bytes]:
+        for line in (Header(format=FORMAT), beside_of(record), Total(records=1)):
+            yield line_of(line)
+
+    return await import_threads(db.store, scope, lines())
+
+
+def episode(thread: str = "his", status: str = ACTIVE, user: str | None = "bob") -> Record:
+    return row_of(Episode(id="e", thread=thread, user=user, status=status, started=1, touched=1), "bob")
+
+
+def run(thread: str = "his", status: str = DONE) -> Record:
+    return record_of(Run(id="r", thread=thread, user="bob", status=status, started=1), "bob")
+
+
+def own(kind: str, body: JSON, *tags: str) -> Record:
+    return Record(kind=kind, id="x", owner="bob", tags=tags, body=body)
+
+
+WELCOME = {
+    "an active episode": episode(),
+    "an episode that is ending": episode(status=ENDING),
+    "an episode that ended": episode(status=ENDED),
+    "a run that ended": run(),
+    "a run that waits": run(status=WAITING),
+    "feedback": own(FEEDBACK, {"thread": "his"}, "thread:his"),
+    "an artifact": own(ARTIFACT, {"id": "x", "thread": "his"}, "his"),
+    "a document": own(DOCUMENT, {"path": "p"}, "his"),
+}
+
+
+async def test_the_kinds_are_those_of_the_runtime() -> None:
+    assert set(IMPORTABLE) == {ACTIVE_ROW, ROW, KIND, FEEDBACK, ARTIFACT, DOCUMENT}
+
+
+@pytest.mark.parametrize("record", WELCOME.values(), ids=WELCOME)
+@pytest.mark.parametrize("scope", [OPERATOR, BOB], ids=["operator", "user"])
+async def test_what_is_the_users_own_is_taken_in(db: Database, scope: Scope, record: Record) -> None:
+    assert (await taken_in(db, scope, record)).records == 1
+
+
+PASSED_OVER = {
+    "a run at work": run(status=RUNNING),
+    "an episode without its thread": episode("gone", ENDED),
+    "a run without its thread": run("gone"),
+    "a run of anothers thread": run("hers"),
+    "feedback without its thread": own(FEEDBACK, {"thread": "gone"}, "thread:gone"),
+    "a kind of an application": own("note", {"thread": "his"}),
+    "a queued turn": own("queued turn", {"thread": "his"}),
+    "an active episode that is over": Record(
+        kind=ACTIVE_ROW, id="his", owner="bob", body={"thread": "his", "status": ENDED}
+    ),
+}
+
+
+@pytest.mark.parametrize("record", PASSED_OVER.values(), ids=PASSED_OVER)
+async def test_what_a_user_cannot_bring_is_passed_over_and_counted(db: Database, record: Record) -> None:
+    done = await taken_in(db, BOB, record)
+
+    assert (done.records, done.total.records) == (0, 1)
+
+
+REFUSED = {
+    "of another user": episode(user="alice"),
+    "under another id": Record(kind=ACTIVE_ROW, id="his", owner="bob", body={"thread": "other"}),
+    "of two threads": Record(
+        kind=KIND, id="r", owner="bob", tags=("thread:hers",), body={"id": "r", "thread": "his"}
+    ),
+    "of no thread": Record(kind=KIND, id="r", owner="bob", body={"id": "r"}),
+    "of what is no thread": Record(kind=KIND, id="r", owner="bob", body={"id": "r", "thread": ["his"]}),
+    "of nothing": Record(kind=KIND, id="r", owner="bob", body=None),
+}
+
+
+@pytest.mark.parametrize("record", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("scope", [OPERATOR, BOB], ids=["operator", "user"])
+async def test_what_does_not_fit_is_refused(db: Database, scope: Scope, record: Record) -> None:
+    with pytest.raises(ArchiveInvalid):
+        await taken_in(db, scope, record)
+
+
+async def test_an_operator_cannot_bring_an_episode_of_anothers_thread(db: Database) -> None:
+    with pytest.raises(ArchiveInvalid, match="has another owner"):
+        await taken_in(db, OPERATOR, episode("hers"))
+
+
+async def test_an_operator_brings_any_kind(db: Database) -> None:
+    done = await taken_in(db, OPERATOR, own("note", {"thread": "hers"}))
+
+    assert done.records == 1
+
+
+@pytest.mark.promise("R-16")
+@pytest.mark.parametrize("owner", [None, "bob"])
+async def test_a_memory_belongs_to_the_user_that_it_is_of(db: Database, owner: str | None) -> None:
+    carol = memory_thread("carol")
+    append = AppendTo(thread=carol, change=Changeset(), expect=Absent(owner))
+    for making in (db.create(carol, owner=owner), db.commit([append]), db.thread("his").fork(carol)):
+        with pytest.raises(InvalidArgument, match="is the memory of a user"):
+            await making
+    await db.create(carol, owner="carol")
+
+    assert (await db.thread(carol).head()).owner == "carol"
