@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.encoding import JSON, check_id
 from holdfast.core.errors import InvalidArgument
-from holdfast.core.owners import check_memory_owner, memory_thread, owner_for
+from holdfast.core.owners import check_memory_owner, is_memory_of, owner_for
 from holdfast.core.planning import Plan, Setting, plan_commit
 from holdfast.core.receipts import ARTIFACT, DOCUMENT
 from holdfast.core.rows import Asking, AskThread, ThreadRow, ask
@@ -64,7 +64,7 @@ def check_thread(row: ThreadRow, scope: Scope) -> None:
     # A fork has the owner of what it was forked from, so a fork of another's thread was made up.
     if any(owner != scope.user for owner in (row.owner, *(segment.owner for segment in row.segments))):
         raise InvalidArgument(problem=f"Thread {row.id!r} of the archive belongs to somebody else.")
-    if row.id.startswith(RESERVED) and row.id != memory_thread(scope.user):
+    if row.id.startswith(RESERVED) and not is_memory_of(row.id, scope.user):
         raise InvalidArgument(problem=f"Thread {row.id!r} of the archive cannot belong to a user.")
 
 

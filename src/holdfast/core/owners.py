@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from hashlib import sha256
 from typing import TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -14,8 +14,8 @@ from holdfast.core.values import MEMORY, Job, Record, Scope
 
 Owned = TypeVar("Owned", Record, Job)
 LONGEST = 400
-OF_THREAD = "@"
-"""What the memory of a thread is told by: no user's name begins with it once it is quoted."""
+OF_THREAD, HASHED = "@", "~"
+"""What the memory of a thread, and one with a hashed name, begin with: no quoted name of a user does."""
 
 
 def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
@@ -44,23 +44,31 @@ def memory_thread(owner: str, *, of_thread: bool = False) -> str:
     """
     mark = OF_THREAD if of_thread else ""
     name = quote(owner, safe="").replace("~", "%7E")
-    return f"{MEMORY}{mark}{name if len(name) <= LONGEST else '~' + sha256(owner.encode()).hexdigest()}"
+    return f"{MEMORY}{mark}{name if len(name) <= LONGEST else HASHED + sha256(owner.encode()).hexdigest()}"
+
+
+def is_memory_of(id: str, owner: str | None) -> bool:
+    """Whether a thread is a memory of a user: its own, or one that a guest framework keeps of them.
+
+    All of their ids end with the quoted name of the user. A name too long for that is hashed.
+    """
+    if owner is None or not id.startswith(MEMORY):
+        return False
+    last = id.rpartition("/")[2]
+    return id == memory_thread(owner) or (not last.startswith(HASHED) and unquote(last) == owner)
 
 
 def check_memory_owner(id: str, owner: str | None) -> None:
-    """Refuse a memory to everybody but the user that it is about.
+    """Refuse a memory to everybody but the user that it is of.
 
     The memory of a thread is not bound to one user: it belongs to nobody, or to the user of its database.
 
     Raises:
         InvalidArgument: The thread is the memory of another user.
     """
-    if not id.startswith(MEMORY) or id.startswith(f"{MEMORY}{OF_THREAD}"):
-        return
-    if owner is None or memory_thread(owner) != id:
-        raise InvalidArgument(
-            problem=f"Thread {id!r} is the memory of a user, and belongs to that user alone."
-        )
+    is_of_user = id.startswith(MEMORY) and not id.startswith(f"{MEMORY}{OF_THREAD}")
+    if is_of_user and not is_memory_of(id, owner):
+        raise InvalidArgument(problem=f"Thread {id!r} is the memory of a user, and can only be that user's.")
 
 
 def obstacle(effects: Iterable[Effect]) -> Conflict | InvalidInput | StoreBusy:

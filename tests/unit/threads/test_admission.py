@@ -1,4 +1,4 @@
-"""What an archive may bring: for a user what is theirs, for an operator more; for nobody what does not fit."""
+"""What an archive may bring: for a user what is theirs, for an operator more, never what does not fit."""
 
 from __future__ import annotations
 
@@ -139,3 +139,21 @@ async def test_a_memory_belongs_to_the_user_that_it_is_of(db: Database, owner: s
     await db.create(carol, owner="carol")
 
     assert (await db.thread(carol).head()).owner == "carol"
+
+
+LONG = "u" * 300 + "/" * 60
+"""A user whose name is hashed in the id of a memory."""
+
+
+@pytest.mark.parametrize("owner", ["carol", "a/b%2F", "~x", "@x", LONG])
+async def test_a_user_owns_their_memory_whatever_their_name(db: Database, owner: str) -> None:
+    thread = await db.scope(tenant=db.tenant, user=owner).create(memory_thread(owner))
+
+    assert (await thread.head()).owner == owner
+
+
+async def test_no_name_makes_the_memory_of_a_hashed_one(db: Database) -> None:
+    id = memory_thread(LONG)
+
+    with pytest.raises(InvalidArgument, match="is the memory of a user"):
+        await db.create(id, owner=id.removeprefix("memory/"))
