@@ -34,6 +34,14 @@ class Scrubbed(msgspec.Struct, frozen=True, kw_only=True):
     beyond: tuple[str, ...] = ()
 
 
+class Reader(Protocol):
+    """What answers the questions of a reading: a store, or one connection to it."""
+
+    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+        """The result of a reading."""
+        ...
+
+
 class Store(Protocol):
     """Threads, records and jobs on one medium.
 

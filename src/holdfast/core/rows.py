@@ -252,6 +252,14 @@ class AskCounts(Ask[list[int]], frozen=True):
     log: str | None = None
 
 
+class AskTenants(Ask[list[str]], frozen=True):
+    """The tenants that have a thread, a record or a job, in order; for operators only.
+
+    Raises:
+        Forbidden: The login of the store does not see every tenant.
+    """
+
+
 class AskRecordsOf(Ask[list[Record]], frozen=True):
     """Records of every kind that belong to an owner, but for some kinds; by kind and id."""
 

@@ -153,7 +153,9 @@ async def erased_whole(store: Store, scope: Scope, thread: str) -> Verdict | Non
         for stone in stones:
             if stone.mark == receipts.mark(salts[receipt], "thread", thread):
                 whole = (f"the whole thread ({receipt})",)
-                return Verdict(thread=thread, version=stone.version, hash=stone.hash, erased=whole)
+                return Verdict(
+                    tenant=scope.tenant, thread=thread, version=stone.version, hash=stone.hash, erased=whole
+                )
     return None
 
 

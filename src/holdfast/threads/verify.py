@@ -9,7 +9,7 @@ from holdfast.core.blanking import ERASURES, Erasure, erasures_of, receipt_for
 from holdfast.core.encoding import decode, encode
 from holdfast.core.errors import HoldfastError, StoreDamaged
 from holdfast.core.ops import Document
-from holdfast.core.ports import Store
+from holdfast.core.ports import Reader
 from holdfast.core.rows import AskAnchor, Asking, AskItems, AskThread, ChangesetRow, ItemRow, ThreadRow, ask
 from holdfast.core.stored import content_of, envelope_of, item_of
 from holdfast.core.values import Broken, ItemQuery, LogSize, Scope
@@ -21,6 +21,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What checking a thread found: problems, and what was erased on purpose."""
 
+    tenant: str
     thread: str
     version: int
     hash: str
@@ -46,18 +47,19 @@ class _Walk(msgspec.Struct):
     erasures: list[Erasure] = msgspec.field(default_factory=list)
 
 
-async def verify_thread(store: Store, scope: Scope, id: str) -> Verdict:
+async def verify_thread(store: Reader, scope: Scope, id: str) -> Verdict:
     """Check one thread from its first changeset to its head."""
     try:
         row = await store.read(scope, reading.read_thread(id))
     except StoreDamaged as error:
-        return Verdict(thread=id, version=0, hash="", problems=(f"its row cannot be read: {error}",))
+        return unreadable(scope.tenant, id, str(error))
     walk = _Walk(hash=chain.start_of(chain.segments_of(row)[0], None, b""))
     try:
         await _walked(store, scope, row, walk)
     except (StoreDamaged, *UNREADABLE) as error:
         walk.problems.append(f"something after version {walk.version} cannot be read: {error}")
     return Verdict(
+        tenant=scope.tenant,
         thread=id,
         version=row.version,
         hash=row.hash.hex(),
@@ -66,7 +68,14 @@ async def verify_thread(store: Store, scope: Scope, id: str) -> Verdict:
     )
 
 
-async def _walked(store: Store, scope: Scope, row: ThreadRow, walk: _Walk) -> None:
+def unreadable(tenant: str, thread: str, problem: str) -> Verdict:
+    """The verdict on a thread whose row cannot be read."""
+    return Verdict(
+        tenant=tenant, thread=thread, version=0, hash="", problems=(f"its row cannot be read: {problem}",)
+    )
+
+
+async def _walked(store: Reader, scope: Scope, row: ThreadRow, walk: _Walk) -> None:
     """Take the whole thread into account."""
     while walk.version < row.version:
         rows = await store.read(scope, reading.read_log(row, walk.version, None, BATCH))
@@ -154,7 +163,7 @@ def _folded(walk: _Walk, change: ChangesetRow) -> Document | None:
         return None
 
 
-async def _check_head(store: Store, scope: Scope, row: ThreadRow, walk: _Walk) -> None:
+async def _check_head(store: Reader, scope: Scope, row: ThreadRow, walk: _Walk) -> None:
     if walk.problems:
         return
     if _end_hash(row, walk) != row.hash:
@@ -174,7 +183,7 @@ async def _check_head(store: Store, scope: Scope, row: ThreadRow, walk: _Walk) -
             walk.problems.append(f"log {log!r} goes on after the last changeset, so one is missing")
 
 
-async def _has_moved(store: Store, scope: Scope, row: ThreadRow) -> bool:
+async def _has_moved(store: Reader, scope: Scope, row: ThreadRow) -> bool:
     """Whether somebody wrote since the row was read."""
     now = await store.read(scope, ask(AskThread(row.id)))
     return now is None or now.version != row.version

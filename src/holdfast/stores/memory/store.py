@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.core.errors import StoreClosed
 from holdfast.core.heads import Heads
@@ -11,7 +11,9 @@ from holdfast.core.owners import obstacle
 from holdfast.core.planning import Plan, Setting, plan_claim
 from holdfast.core.ports import Report, Scrubbed
 from holdfast.core.rows import (
+    Ask,
     Asking,
+    AskTenants,
     Effect,
     MoveJob,
     Stale,
@@ -51,16 +53,14 @@ class MemoryStore:
     async def read(self, scope: Scope, asking: Asking[T]) -> T:
         """The result of a reading."""
         tenant = self._tenant(scope)
-        return answered(asking, lambda question: answer(tenant, scope, question))
+        return answered(asking, self._answers(tenant, scope))
 
     async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
         """The plan that was applied."""
         tenant = self._tenant(scope)
         stale: Sequence[Effect] = ()
         for fresh in (False, True):
-            plan = answered(
-                planning(self._setting(scope, fresh=fresh)), lambda question: answer(tenant, scope, question)
-            )
+            plan = answered(planning(self._setting(scope, fresh=fresh)), self._answers(tenant, scope))
             try:
                 apply(tenant, plan.effects)
             except Stale:
@@ -108,6 +108,17 @@ class MemoryStore:
         if self._closed:
             raise StoreClosed
         return self._tenants.setdefault(scope.tenant, Tenant())
+
+    def _answers(self, tenant: Tenant, scope: Scope) -> Callable[[Ask[Any]], Any]:
+        def answer_any(question: Ask[Any]) -> Any:
+            if isinstance(question, AskTenants):
+                names = [
+                    name for name, each in self._tenants.items() if each.ids or each.records or each.jobs
+                ]
+                return sorted(names) if scope.user is None else []
+            return answer(tenant, scope, question)
+
+        return answer_any
 
     def _setting(self, scope: Scope, *, fresh: bool) -> Setting:
         return Setting(

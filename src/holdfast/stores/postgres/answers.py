@@ -9,7 +9,7 @@ import msgspec
 from psycopg.types.numeric import Int8
 
 from holdfast.core.encoding import decode, decoder
-from holdfast.core.errors import StoreDamaged
+from holdfast.core.errors import Forbidden, StoreDamaged
 from holdfast.core.rows import (
     Ask,
     AskAnchor,
@@ -28,6 +28,7 @@ from holdfast.core.rows import (
     AskRecordsNamed,
     AskRecordsOf,
     AskSizes,
+    AskTenants,
     AskThread,
     AskThreads,
     AskWords,
@@ -180,6 +181,15 @@ def _many(make: Callable[[Row], Any]) -> Callable[[Sequence[Row]], Any]:
     return lambda rows: [make(row) for row in rows]
 
 
+def _tenants(rows: Sequence[Row]) -> list[str]:
+    if not rows[0][0]:
+        raise Forbidden(
+            problem="This login does not see every tenant. Name --tenant, or connect as a member of "
+            "holdfast_maintenance."
+        )
+    return sorted(tenant for _, tenant in rows if tenant is not None)
+
+
 # Questions.
 
 
@@ -264,6 +274,7 @@ _queries: dict[type, tuple[str, _Make, _Read]] = {
         lambda question: (question.key,),
         _one(lambda row: dict(zip(SIZES, row, strict=True))),
     ),
+    AskTenants: ("tenants", lambda question: (), _tenants),
     AskJobs: ("jobs", lambda question: (question.status, Int8(question.limit)), _many(job_of)),
     AskThreads: ("threads", _threads, _many(_listed)),
     AskPending: ("pending", lambda question: (Int8(question.limit),), _late),

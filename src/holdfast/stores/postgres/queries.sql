@@ -72,6 +72,31 @@ FROM holdfast.records_about(%b::text, %b::text, %b::text[])
 SELECT changesets, items, states, keys, texts
 FROM holdfast.sizes(%b::text, %b::text, %b::uuid)
 
+-- Asked with the rights of the login, outside of any scope: the policies show only maintenance every tenant. The
+-- first column says whether it sees them all, so that a login that does not is never answered "none".
+-- name: tenants
+WITH RECURSIVE scope AS (
+    SELECT %b::text AS tenant, %b::text AS whose
+),
+found (tenant) AS (
+    SELECT ''::text COLLATE "C"
+    UNION ALL
+    SELECT least(
+        (SELECT min(t.tenant) FROM holdfast.threads t WHERE t.tenant > found.tenant),
+        (SELECT min(r.tenant) FROM holdfast.records r WHERE r.tenant > found.tenant),
+        (SELECT min(j.tenant) FROM holdfast.jobs j WHERE j.tenant > found.tenant)
+    )
+    FROM found
+    WHERE found.tenant IS NOT NULL
+),
+login AS (
+    SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = session_user AND (rolsuper OR rolbypassrls))
+        OR pg_has_role(session_user, 'holdfast_maintenance', 'USAGE') AS sees_all
+)
+SELECT login.sees_all, found.tenant
+FROM login
+LEFT JOIN found ON login.sees_all AND found.tenant <> ''
+
 -- name: job
 SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
 FROM holdfast.job(%b::text, %b::text, %b::text)
@@ -251,3 +276,31 @@ SELECT (SELECT count(*) FROM pg_stat_activity, past
 VACUUM holdfast.threads, holdfast.thread_ids, holdfast.listing, holdfast.forks, holdfast.changesets,
     holdfast.items, holdfast.cuts, holdfast.anchors, holdfast.keys, holdfast.records, holdfast.record_tags,
     holdfast.jobs, holdfast.pending, holdfast.texts
+
+-- A dump shows the moment of a snapshot; the heads that go with it are read in the transaction that exports it.
+-- name: export_snapshot
+SELECT pg_export_snapshot() AS snapshot
+
+-- A restore loads the new schema, has it checked, and drops the old one, all in one transaction. Others see the old
+-- one until then. They may read it, but no write succeeds that would go with it.
+
+-- name: wait_for_locks
+SET LOCAL lock_timeout = '10s'
+
+-- name: lock_tables
+LOCK TABLE holdfast.threads, holdfast.thread_ids, holdfast.listing, holdfast.forks, holdfast.changesets,
+    holdfast.items, holdfast.cuts, holdfast.anchors, holdfast.keys, holdfast.records, holdfast.record_tags,
+    holdfast.jobs, holdfast.pending, holdfast.texts IN EXCLUSIVE MODE
+
+-- name: put_schema_aside
+ALTER SCHEMA holdfast RENAME TO holdfast_replaced
+
+-- name: drop_schema_aside
+DROP SCHEMA IF EXISTS holdfast_replaced CASCADE
+
+-- A dump sets what suits its own loading: no search path, and an error where a policy would hide a row.
+-- name: reset_settings
+RESET ALL
+
+-- name: reset_role
+RESET ROLE

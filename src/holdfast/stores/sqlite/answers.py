@@ -27,6 +27,7 @@ from holdfast.core.rows import (
     AskRecordsNamed,
     AskRecordsOf,
     AskSizes,
+    AskTenants,
     AskThread,
     AskThreads,
     AskWords,
@@ -173,6 +174,9 @@ class Answers:
         rows = self._rows("sizes", key=question.key)
         return dict(zip(SIZES, rows[0], strict=True)) if rows else {}
 
+    def _tenants(self, question: AskTenants) -> list[str]:
+        return [tenant for (tenant,) in self._rows("tenants")]
+
     def _job(self, question: AskJob) -> Job | None:
         rows = self._rows("job", id=question.id)
         return job_of(rows[0]) if rows else None
@@ -246,6 +250,7 @@ class Answers:
         AskRecordsOf: _records_of,
         AskRecordsAbout: _records_about,
         AskSizes: _sizes,
+        AskTenants: _tenants,
         AskJob: _job,
         AskJobs: _jobs,
         AskDue: _due,

@@ -14,6 +14,7 @@ from holdfast.stores.sqlite.errors import translated
 
 APPLICATION_ID = 0x484F4C44  # "HOLD"
 BUSY_SECONDS = 30.0
+SEAL_MILLISECONDS = 3000
 
 _here = files(__package__)
 QUERIES = parse_queries((_here / "queries.sql").read_text())
@@ -82,6 +83,35 @@ def schema_of_file(path: str) -> int:
             return check_file(connection, path)
         finally:
             connection.close()
+
+
+def seal_file(path: str) -> None:
+    """Fold everything that is written beside a file into it, so that the file alone is the whole database.
+
+    It is left in a mode in which nothing lies beside it; opening it as a store changes that back.
+
+    Raises:
+        StoreBusy: Somebody has the database open.
+        StoreDamaged: It is no database, or a broken one.
+    """
+    with translated(path):
+        connection = apsw.Connection(path)
+        try:
+            connection.set_busy_timeout(SEAL_MILLISECONDS)
+            connection.execute("SELECT count(*) FROM sqlite_schema")  # what a crash left half is undone here
+            if connection.pragma("journal_mode", "delete") != "delete":
+                raise apsw.BusyError("journal mode")
+        finally:
+            connection.close()
+
+
+def damage_in(connection: apsw.Connection, *, quick: bool) -> list[str]:
+    """What SQLite finds wrong with a file; nothing if it is sound."""
+    try:
+        rows = connection.execute("PRAGMA quick_check" if quick else "PRAGMA integrity_check").fetchall()
+    except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
+        return [str(error)]
+    return [str(row[0]) for row in rows if row[0] != "ok"]
 
 
 def check_file(connection: apsw.Connection, path: str) -> int:

@@ -182,6 +182,26 @@ SELECT
 FROM threads
 WHERE key = :key AND tenant = :tenant AND (:user IS NULL OR owner = :user);
 
+-- name: tenants
+WITH RECURSIVE found (tenant) AS (
+    SELECT ''
+    UNION ALL
+    SELECT (
+        SELECT min(tenant) FROM (
+            SELECT min(tenant) AS tenant FROM threads WHERE deleted = 0 AND tenant > found.tenant
+            UNION ALL
+            SELECT min(tenant) FROM records WHERE tenant > found.tenant
+            UNION ALL
+            SELECT min(tenant) FROM jobs WHERE tenant > found.tenant
+        )
+    )
+    FROM found
+    WHERE found.tenant IS NOT NULL
+)
+SELECT tenant
+FROM found
+WHERE tenant <> '' AND :user IS NULL AND :tenant = :tenant;
+
 -- name: job
 SELECT id, kind, owner, name, due, attempts, most, status, token, until, problem, body
 FROM jobs

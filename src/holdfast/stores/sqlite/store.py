@@ -1,6 +1,7 @@
 """The store: one writing thread, a few reading ones, and what joins them."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
@@ -14,8 +15,9 @@ from holdfast.core.rows import Asking, AskThread, MoveJob, ask
 from holdfast.core.values import Job, Limits, Scope
 from holdfast.stores.chance import Chance
 from holdfast.stores.clock import now_ms
+from holdfast.stores.interruption import run_in_thread
 from holdfast.stores.sqlite.answers import Answers
-from holdfast.stores.sqlite.connection import FORMAT, check_file, connect, prepare_file
+from holdfast.stores.sqlite.connection import FORMAT, check_file, connect, damage_in, prepare_file
 from holdfast.stores.sqlite.errors import translated
 from holdfast.stores.sqlite.logs import LogKeys
 from holdfast.stores.sqlite.lookout import FileLookout
@@ -114,9 +116,22 @@ class SqliteStore:
     async def backup(
         self, path: str, progress: Callable[[int, int], None] = lambda done, total: None
     ) -> None:
-        """Copy the whole database to a new file while others go on writing."""
+        """Copy the whole database to a file that is new or empty, while others go on writing."""
         _check_new(path)
-        await asyncio.to_thread(self._backup, path, progress)
+        stopped = threading.Event()
+        await run_in_thread(lambda: self._backup(path, progress, stopped), stopped.set)
+
+    async def check_integrity(self, *, quick: bool) -> list[str]:
+        """Have SQLite check its file; if it must be quick, not the indexes against their tables.
+
+        What is wrong is given in SQLite's words.
+        """
+        with translated(self.path):
+            connection = self._connect()
+            try:
+                return await run_in_thread(lambda: damage_in(connection, quick=quick), connection.interrupt)
+            finally:
+                connection.close()
 
     async def scrub(self) -> Scrubbed:
         """Leave no trace of rows that were removed: not in free pages, the index or the WAL."""
@@ -161,12 +176,12 @@ class SqliteStore:
         found = check_file(connection, self.path)
         return Report(store="sqlite", format=found, healthy=found == FORMAT, facts=facts)
 
-    def _backup(self, path: str, progress: Callable[[int, int], None]) -> None:
+    def _backup(self, path: str, progress: Callable[[int, int], None], stopped: threading.Event) -> None:
         with translated(path):
             source, target = self._connect(), apsw.Connection(path)
             try:
                 with target.backup("main", source, "main") as copying:
-                    while not copying.done:
+                    while not copying.done and not stopped.is_set():
                         copying.step(BACKUP_PAGES)
                         progress(copying.page_count - copying.remaining, copying.page_count)
             finally:
@@ -182,5 +197,5 @@ def _check_path(path: str) -> None:
 
 
 def _check_new(path: str) -> None:
-    if Path(path).exists():
+    if Path(path).exists() and Path(path).stat().st_size:
         raise InvalidArgument(problem=f"{path!r} exists already; a backup never overwrites.")

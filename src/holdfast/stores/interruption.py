@@ -1,0 +1,23 @@
+"""Long work in a thread that ends soon when the task that waits for it is cancelled."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def run_in_thread(work: Callable[[], T], stop: Callable[[], None]) -> T:
+    """What some work in a thread comes to. Cancelled, it is told to stop and waited for.
+
+    A thread cannot be cancelled: left alone it would go on writing after whoever asked has tidied up.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        stop()
+        while not task.done():
+            await asyncio.wait([task])
+        task.exception()
+        raise
