@@ -1,6 +1,5 @@
 """From a URL to a database. The only module that names a backend."""
 
-import re
 from collections.abc import Generator
 from types import TracebackType
 from typing import Any
@@ -8,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.core.errors import InvalidArgument, MissingExtra, UnknownUrl
 from holdfast.core.ports import Files, Store
+from holdfast.core.redaction import without_password
 from holdfast.core.values import Limits
 from holdfast.threads.database import Database
 
@@ -68,7 +68,7 @@ async def open_store(url: str, *, limits: Limits | None = None) -> Store:
         except ImportError as error:
             raise MissingExtra(extra="postgres", package="psycopg") from error
         return await PostgresStore.open(url, limits=limits)
-    raise UnknownUrl(url=_without_password(url))
+    raise UnknownUrl(url=without_password(url))
 
 
 def _file_of(url: str) -> str:
@@ -79,10 +79,6 @@ def _file_of(url: str) -> str:
             problem="An SQLite URL takes no parameters; write ? as %3F and # as %23 in a path."
         )
     return unquote(parts.path[1:])
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:…@", url)
 
 
 async def migrate_store(url: str) -> tuple[int, int]:

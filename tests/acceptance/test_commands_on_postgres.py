@@ -6,14 +6,17 @@ import json
 import uuid
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
+from psycopg import sql
 
 import holdfast as hf
 import holdfast.sync
+from holdfast.cli import dumps
 from holdfast.cli.app import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from holdfast.core.encoding import JSON
@@ -84,6 +87,121 @@ def test_a_dump_is_restored_elsewhere(
     assert value(capsys, "verify", "--heads", str(heads), "--db", elsewhere)["missing"] == []
     assert run(["restore", str(dump), "--db", elsewhere]) == 1
     assert run(["restore", str(dump), "--force", "--db", elsewhere]) == 0
+
+
+# Rights.
+
+
+@pytest.fixture
+def login(postgres_database: PostgresDatabase, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A login that is a member of one role."""
+    role, name = sql.Identifier(request.param), sql.Identifier(f"login_{uuid.uuid4().hex}")
+    with psycopg.connect(postgres_database.url, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE {}").format(name, role))
+    yield postgres_database.url_for(name.as_string().strip('"'))
+    with psycopg.connect(postgres_database.url, autocommit=True) as admin:
+        admin.execute(sql.SQL("DROP ROLE {}").format(name))
+
+
+@pytest.mark.promise("F-14")
+@pytest.mark.parametrize("login", ["holdfast_maintenance"], indirect=True)
+def test_maintenance_backs_up_every_tenant(
+    url: str, login: str, elsewhere: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with holdfast.sync.open(url) as db:
+        db.scope(tenant="acme").create("s-1").append(items=[hf.user("Hi.")])
+
+    made = value(capsys, "backup", str(tmp_path / "b"), "--db", login)
+    put = value(capsys, "restore", str(tmp_path / "b"), "--db", elsewhere)
+
+    assert [(head["tenant"], head["hash"]) for head in put["threads"]] == [
+        (head["tenant"], head["hash"]) for head in made["threads"]
+    ]
+    assert sorted({head["tenant"] for head in made["threads"]}) == ["acme", "default"]
+
+
+@pytest.mark.promise("F-14", "F-10")
+@pytest.mark.parametrize("login", ["holdfast_app"], indirect=True)
+@pytest.mark.parametrize("words", [["backup", "b"], ["verify"]])
+def test_a_login_that_does_not_see_every_tenant_is_told_so(
+    url: str,
+    login: str,
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert run([*words, "--db", login, "--json"]) == 1
+    assert json.loads(capsys.readouterr().err)["error"]["code"] == "forbidden"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("login", ["holdfast_app"], indirect=True)
+def test_the_doctor_tells_an_application_what_it_did_not_look_at(
+    url: str, login: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["doctor", "--db", login, "--json"]) == 1
+    assert "Only tenant 'default'" in json.loads(capsys.readouterr().out)["problems"][0]
+    assert value(capsys, "doctor", "--db", login, "--tenant", "default")["problems"] == []
+
+
+# One moment.
+
+
+@pytest.mark.promise("F-14", "B-06")
+@pytest.mark.parametrize("store_name", ["postgres"])
+def test_the_heads_of_a_backup_are_those_of_the_copy(
+    url: str,
+    elsewhere: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    store_name: str,
+) -> None:
+    begin = dumps._run
+
+    async def write_first(*words: str, environment: Mapping[str, str]) -> None:
+        async with hf.open(url) as db:
+            await db.thread("trip").append(items=[hf.user("Too late for the copy.")])
+        await begin(*words, environment=environment)
+
+    monkeypatch.setattr(dumps, "_run", write_first)
+    made = value(capsys, "backup", str(tmp_path / "b"), "--db", url)
+    put = value(capsys, "restore", str(tmp_path / "b"), "--db", elsewhere)
+
+    heads = {head["thread"]: (head["version"], head["hash"]) for head in made["threads"]}
+    assert {head["thread"]: (head["version"], head["hash"]) for head in put["threads"]} == heads
+    assert heads["trip"][0] == 2
+
+
+@pytest.mark.promise("F-14")
+def test_a_restore_keeps_what_else_is_in_the_database(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("CREATE TABLE public.mine AS SELECT 1 AS one")
+    value(capsys, "backup", str(tmp_path / "b"), "--db", url)
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("UPDATE public.mine SET one = 2")
+    value(capsys, "restore", str(tmp_path / "b"), "--force", "--db", url)
+
+    with psycopg.connect(url) as admin:
+        assert admin.execute("SELECT one FROM public.mine").fetchall() == [(2,)]
+
+
+def test_a_store_that_is_open_goes_on_after_a_restore(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with holdfast.sync.open(url) as db:
+        value(capsys, "backup", str(tmp_path / "b"), "--db", url)
+        db.thread("trip").append(items=[hf.user("Not in the backup.")])
+        value(capsys, "restore", str(tmp_path / "b"), "--force", "--db", url)
+        after = db.thread("trip").append(items=[hf.user("After it.")])
+
+    assert after.version == 3
+    assert value(capsys, "verify", "--db", url)["ok"]
 
 
 def test_migrate_says_from_where_to_where(elsewhere: str, capsys: pytest.CaptureFixture[str]) -> None:

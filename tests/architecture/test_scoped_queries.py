@@ -56,6 +56,7 @@ UNBOUND = {
         "text_row",
     ],
     "it goes with a record that save_record or drop_record has found in scope": ["add_tags", "drop_tags"],
+    "it names the tenants, for operators: no route of the server asks for them": ["tenants"],
     "it reads no row of anybody": ["last_thread_key"],
     "it tidies the index of words as a whole, and touches one row that is nobody's": [
         "merge_index",

@@ -291,7 +291,9 @@ def test_the_volume_beside_the_file_goes_along_unasked(tmp_path: Path, command: 
 
 
 def test_a_volume_that_has_no_place_is_said_to_be_left(tmp_path: Path, root: Path) -> None:
-    VolumeCopy(root, beside(tmp_path / "b.dump")).begin()
+    copy = VolumeCopy(root, beside(tmp_path / "b.dump"))
+    copy.begin()
+    copy.finish()
     place = wanted(tmp_path / "b.dump", None, None)
 
     assert (place, is_left(tmp_path / "b.dump", place)) == (None, True)

@@ -10,6 +10,7 @@ import typer
 import holdfast as hf
 from holdfast.cli import (
     artifacts,
+    backups,
     core_memory,
     crises,
     datasets,
@@ -48,8 +49,8 @@ COMMANDS: tuple[Work, ...] = (
     keeping.verify,
     keeping.export,
     keeping.import_,
-    keeping.backup,
-    keeping.restore,
+    backups.backup,
+    backups.restore,
     erasing.erase,
     erasing.receipts,
     erasing.hold,

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from holdfast.cli.chat.who import Mode, Who, who_talks
 from holdfast.cli.frame import COMMON, Answer, Call, url_of
-from holdfast.cli.render import clean, without_password
+from holdfast.cli.render import clean
+from holdfast.core.redaction import without_password
 
 if TYPE_CHECKING:
     from holdfast.cli.chat.conversing import Tally

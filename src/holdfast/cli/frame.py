@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -19,6 +20,7 @@ from holdfast.cli import render
 from holdfast.core.encoding import check_id, check_tenant
 from holdfast.core.errors import HoldfastError, InvalidArgument, StoreDamaged
 from holdfast.core.ports import Files, Store
+from holdfast.core.redaction import without_password
 from holdfast.core.values import DEFAULT_TENANT, Scope
 from holdfast.opening import open_store
 from holdfast.threads.database import Database
@@ -26,13 +28,21 @@ from holdfast.threads.database import Database
 Db = Annotated[
     str, typer.Option("--db", envvar="HOLDFAST_DB", metavar="URL", help="The database: a URL, or a path.")
 ]
-Tenant = Annotated[str, typer.Option("--tenant", envvar="HOLDFAST_TENANT", help="Whose threads.")]
+Tenant = Annotated[
+    str | None,
+    typer.Option("--tenant", envvar="HOLDFAST_TENANT", help="Whose threads.", show_default=DEFAULT_TENANT),
+]
 User = Annotated[str | None, typer.Option("--user", help="See only what belongs to this user.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 
+CONNINFO = re.compile(
+    r"\s*postgres(ql)?:|(^|\s)(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=|^[^/]*:[^/]*@"
+)
+"""Addresses of PostgreSQL's that are no URLs: keywords and values, or a URL that was mistyped."""
+
 COMMON = {
     "db": (Db, "sqlite:///holdfast.db"),
-    "tenant": (Tenant, DEFAULT_TENANT),
+    "tenant": (Tenant, None),
     "user": (User, None),
     "as_json": (Json, False),
 }
@@ -51,13 +61,23 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a command: on which database, for whom, and where it writes."""
+    """One run of a command: on which database, for whom, and where it writes.
+
+    ``is_narrowed`` says whether a tenant or a user was named; commands for operators look at all of them
+    otherwise.
+    """
 
     url: str
     scope: Scope
     as_json: bool
     out: Console
     err: Console
+    is_narrowed: bool = False
+
+    @property
+    def is_postgres(self) -> bool:
+        """Whether the database is on a PostgreSQL server."""
+        return self.url.startswith("postgres")
 
     @property
     def file(self) -> Path | None:
@@ -120,7 +140,7 @@ def framed(work: Work) -> tuple[Callable[..., None], str, str]:
         for name, (kind, default) in COMMON.items()
     ]
 
-    def entry(db: str, tenant: str, user: str | None, as_json: bool, **given: object) -> None:  # noqa: FBT001 - typer calls it so
+    def entry(db: str, tenant: str | None, user: str | None, as_json: bool, **given: object) -> None:  # noqa: FBT001 - typer calls it so
         call = made_call(db, tenant, user, as_json=as_json)
         raise typer.Exit(finished(call, lambda: work(call, **given)))
 
@@ -131,10 +151,17 @@ def framed(work: Work) -> tuple[Callable[..., None], str, str]:
     return entry, words.strip(), f"Example: {example.strip()}"
 
 
-def made_call(db: str, tenant: str, user: str | None, *, as_json: bool) -> Call:
+def made_call(db: str, tenant: str | None, user: str | None, *, as_json: bool) -> Call:
     """A call from its options."""
     out, err = consoles()
-    return Call(url=url_of(db), scope=Scope(tenant=tenant, user=user), as_json=as_json, out=out, err=err)
+    return Call(
+        url=url_of(db),
+        scope=Scope(tenant=DEFAULT_TENANT if tenant is None else tenant, user=user),
+        is_narrowed=tenant is not None or user is not None,
+        as_json=as_json,
+        out=out,
+        err=err,
+    )
 
 
 def consoles() -> tuple[Console, Console]:
@@ -143,7 +170,16 @@ def consoles() -> tuple[Console, Console]:
 
 
 def url_of(given: str) -> str:
-    """The URL of a database; a bare path is a file of SQLite's."""
+    """The URL of a database; a bare path is a file of SQLite's.
+
+    Raises:
+        InvalidArgument: It is neither, but an address of PostgreSQL's in another form.
+    """
+    if "://" not in given and CONNINFO.search(given):
+        # As a path it would be echoed, and perhaps become the name of a file, password and all.
+        raise InvalidArgument(
+            problem="The address of the database is no URL. Write it as postgresql://user@host/database."
+        )
     return given if "://" in given else f"sqlite:///{quote(given)}"
 
 
@@ -176,7 +212,7 @@ def finished(call: Call, work: Callable[[], Coroutine[Any, Any, Answer]]) -> int
         complain(call.err, error, as_json=call.as_json)
         return 1
     except msgspec.MsgspecError as error:
-        damage = StoreDamaged(store=render.without_password(call.url), problem=str(error))
+        damage = StoreDamaged(store=without_password(call.url), problem=str(error))
         complain(call.err, damage, as_json=call.as_json)
         return 1
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -10,14 +10,12 @@ from typing import Annotated, BinaryIO
 
 import msgspec
 import typer
-from rich.console import Group
-from rich.text import Text
 
-from holdfast.cli import copying, render
-from holdfast.cli.frame import Answer, Call, url_of
+from holdfast.cli import render
+from holdfast.cli.frame import Answer, Call
+from holdfast.cli.inventory import scopes_of, verify_scopes, verify_threads
 from holdfast.cli.looking import every_thread
 from holdfast.cli.render import Kept
-from holdfast.cli.volume_copying import Restorable, copied, is_left, restorable, wanted
 from holdfast.cli.volumes import VolumeFolder, volumes_at
 from holdfast.core import archive, reading
 from holdfast.core.encoding import check_id
@@ -30,8 +28,6 @@ from holdfast.threads.database import Database
 from holdfast.threads.erasing import erased_whole
 from holdfast.threads.verify import Verdict
 
-BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", dir_okay=False)]
-
 
 async def verify(
     call: Call,
@@ -43,21 +39,25 @@ async def verify(
 ) -> Answer:
     """Check that threads are whole and unaltered.
 
-    The hash chain is followed, every changeset replayed, and what was erased on purpose told apart from
-    what was altered. It ends with 1 if anything is wrong.
+    Those of every tenant are checked, unless --tenant names one. The hash chain is followed, every changeset
+    replayed, and what was erased on purpose told apart from what was altered. It ends with 1 if anything is
+    wrong.
 
     Example: holdfast verify --heads heads.json
     """
+    heads_outside = _read_heads(heads) if heads else []
+    if call.is_narrowed:
+        heads_outside = [head for head in heads_outside if head.tenant == call.scope.tenant]
     async with call.database() as db:
-        ids = [thread] if thread else await every_thread(db)
-        found = await _verdicts(call, db, ids)
-        kept = _read_heads(heads) if heads else []
-        gone = await _erased(call, db, kept)
-        missing = await _missing(call, db, [head for head in kept if head.thread not in gone])
-        found += gone.values()
-    value = {"ok": all(v.ok for v in found) and not missing, "threads": found, "missing": missing}
-    shown = render.verdicts(found, missing, call.scope.tenant)
-    return Answer(value=value, shown=shown, ok=bool(value["ok"]))
+        if thread is not None:
+            verdicts = await verify_threads(call, db.store, [(call.scope, thread)])
+        else:
+            verdicts = await verify_scopes(call, db.store, await scopes_of(call, db.store))
+        erased, missing = await _compare_heads(call, db, heads_outside)
+    verdicts += erased
+    ok = all(verdict.ok for verdict in verdicts) and not missing
+    value = {"ok": ok, "threads": verdicts, "missing": missing}
+    return Answer(value=value, shown=render.verdicts(verdicts, missing), ok=ok)
 
 
 async def export(
@@ -84,7 +84,7 @@ async def export(
         kinds = await kinds_of(db.store, call.scope, owner, LEFT_OUT) if owner is not None else []
         total = len(threads) if threads else len(await every_thread(db))
         with call.progress("Exporting", total) as advance:
-            told = _keeping(heads, advance)
+            told = _keeping(call.scope.tenant, heads, advance)
             lines = export_threads(
                 db.store, call.scope, threads or None, kinds=kinds, files=db.files, told=told
             )
@@ -114,7 +114,9 @@ async def import_(
     with _input(call, file) as lines:
         async with call.database(create=True, files=volumes_at(volume)) as db:
             taking = partial(import_threads, files=db.files, skip_existing=skip_existing)
-            done = await taking(db.store, call.scope, lines, told=_keeping(heads, lambda _: None))
+            done = await taking(
+                db.store, call.scope, lines, told=_keeping(call.scope.tenant, heads, lambda _: None)
+            )
     also = _also(done.records, done.files) if done.total.records or done.total.files else ""
     skipped = len(done.skipped) + done.total.records - done.records + done.total.files - done.files
     words = f"{render.some(len(done.threads), 'thread')}{also} imported, {skipped:,} skipped."
@@ -129,108 +131,6 @@ def _also(records: int, files: int) -> str:
     return f", {render.some(records, 'record')} and {render.some(files, 'file')}"
 
 
-async def backup(call: Call, file: BackupFile, volume: VolumeFolder = None) -> Answer:
-    """Copy the whole database while others use it, and its volume.
-
-    The volume is the one beside the database's file, or the one that --volume names.
-
-    Example: holdfast backup nightly.db --volume /mnt/volume
-    """
-    copying.check_new(file)
-    async with copied(call.volume_there(volume), file) as done:
-        before = await _heads(call) if call.file is None else []
-        await copying.back_up(call, file)
-        heads = before or await _heads(msgspec.structs.replace(call, url=url_of(str(file))))
-    value: dict[str, object] = {"file": str(file), "threads": heads}
-    words = f"Backed up to {file}: {file.stat().st_size:,} bytes"
-    for index in done:
-        value |= {"files": len(index.files), "left_out": index.left_out}
-        words += (
-            f", and {render.some(len(index.files), 'file')} of the volume, {len(index.left_out):,} left out"
-        )
-    return Answer(value=value, shown=render.kept(f"{words}.", heads))
-
-
-async def restore(
-    call: Call,
-    file: BackupFile,
-    *,
-    volume: VolumeFolder = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
-) -> Answer:
-    """Check a backup and put it where --db says, and its volume.
-
-    The volume goes beside the database's file, or where --volume says.
-
-    Example: holdfast restore nightly.db --db sqlite:///restored.db
-    """
-    if not file.is_file():
-        raise InvalidArgument(problem=f"There is no backup at {str(file)!r}.")
-    volume = wanted(file, volume, call.volume)
-    files = restorable(file, volume, force=force)
-    if files is not None and files.damaged:
-        return _damaged(files.damaged, "The volume of the backup is damaged; nothing was put in its place.")
-    answer = await _restored(call, file, force=force)
-    if files is not None and answer.ok:
-        return await _with_files(call, answer, files)
-    if is_left(file, volume):
-        words = "The backup has a volume too, which was not restored: name --volume."
-        return msgspec.structs.replace(answer, shown=Group(answer.shown, Text(words, style="yellow")))
-    return answer
-
-
-async def _restored(call: Call, file: Path, *, force: bool) -> Answer:
-    """Put the database of a backup in its place."""
-    if call.url.startswith("postgres"):
-        await copying.load_dump(call, file, force=force)
-        answer = await verify(call)
-    else:
-        answer = await _restore_file(call, file, force=force)
-    where = render.without_password(call.url)
-    words = f"Restored to {where}." if answer.ok else "Something is wrong with the backup; do not use it."
-    return msgspec.structs.replace(answer, shown=Group(answer.shown, Text(words)))
-
-
-async def _with_files(call: Call, answer: Answer, files: Restorable) -> Answer:
-    """Put the files of a backup in their place, once its database is in its own."""
-    if wrong := await files.put():
-        return _damaged(wrong, "The database is restored, but the volume is not what the backup holds.")
-    ahead = files.ahead(call.scope.tenant, await _heads(call))
-    count = len(files.index.files)
-    words = [Text(f"{render.some(count, 'file')} restored to {files.root}, each with its checksum.")]
-    if ahead:
-        named = ", ".join(render.clean(session) for session in ahead[:10])
-        words.append(Text(f"Manifests that are ahead of the database: {named}.", style="yellow"))
-    assert isinstance(answer.value, dict)
-    value = {**answer.value, "files": count, "ahead": ahead}
-    return Answer(value=value, shown=Group(answer.shown, *words))
-
-
-def _damaged(files: dict[str, str], words: str) -> Answer:
-    lines = [Text(f"{render.clean(path)}: {render.clean(problem)}") for path, problem in files.items()]
-    return Answer(value={"ok": False, "damaged": files}, shown=Group(*lines, Text(words)), ok=False)
-
-
-async def _restore_file(call: Call, file: Path, *, force: bool) -> Answer:
-    staged = copying.stage(call, file, force=force)
-    try:
-        answer = await verify(msgspec.structs.replace(call, url=url_of(str(staged))))
-        if answer.ok and call.file is not None:
-            copying.settle(staged, call.file)
-        return answer
-    finally:
-        copying.discard(staged)
-
-
-async def _verdicts(call: Call, db: Database, ids: list[str]) -> list[Verdict]:
-    found: list[Verdict] = []
-    with call.progress("Checking", len(ids)) as advance:
-        for id in ids:
-            found.append(await db.thread(id).verify())
-            advance(1)
-    return found
-
-
 def _read_heads(file: Path) -> list[Kept]:
     """The heads of a file that verify, export or backup wrote with --json."""
     try:
@@ -239,24 +139,32 @@ def _read_heads(file: Path) -> list[Kept]:
         raise InvalidArgument(problem=f"{str(file)!r} holds no heads ({error}).") from error
 
 
-async def _erased(call: Call, db: Database, heads: list[Kept]) -> dict[str, Verdict]:
-    """Those of the heads kept outside whose threads were erased whole, under a receipt."""
-    gone = {head.thread: await erased_whole(db.store, call.scope, head.thread) for head in heads}
-    return {thread: verdict for thread, verdict in gone.items() if verdict is not None}
+async def _compare_heads(call: Call, db: Database, heads: list[Kept]) -> tuple[list[Verdict], list[str]]:
+    """Hold the database against heads kept outside.
 
-
-async def _missing(call: Call, db: Database, heads: list[Kept]) -> list[str]:
-    """Heads kept outside that the database does not stand on any more."""
-    missing = []
+    Given are those whose threads were erased whole, under a receipt, and what is wrong with the others.
+    """
+    erased: list[Verdict] = []
+    missing: list[str] = []
     for head in heads:
-        try:
-            hash = await db.store.read(call.scope, _hash_at(head.thread, head.version))
-        except HoldfastError as error:
-            missing.append(str(error))
-            continue
-        if hash.hex() != head.hash:
-            missing.append(f"{head.thread}: version {head.version} is not the one that was kept outside")
-    return missing
+        scope = Scope(tenant=head.tenant, user=call.scope.user)
+        verdict = await erased_whole(db.store, scope, head.thread)
+        if verdict is not None:
+            erased.append(verdict)
+        elif (problem := await _problem_of_head(db, scope, head)) is not None:
+            missing.append(problem)
+    return erased, missing
+
+
+async def _problem_of_head(db: Database, scope: Scope, head: Kept) -> str | None:
+    try:
+        hash = await db.store.read(scope, _hash_at(head.thread, head.version))
+    except HoldfastError as error:
+        return f"{render.name_of(head.tenant, head.thread)}: {error}"
+    if hash.hex() == head.hash:
+        return None
+    name = render.name_of(head.tenant, head.thread)
+    return f"{name}: version {head.version} is not the one that was kept outside"
 
 
 def _hash_at(id: str, version: int) -> Asking[bytes]:
@@ -269,22 +177,13 @@ def _hash_at(id: str, version: int) -> Asking[bytes]:
     return archive.end_hash(row, version, hash)
 
 
-async def _heads(call: Call) -> list[Kept]:
-    """The heads of a database: of a copied file, or of a server just before it is dumped."""
-    heads = []
-    async with call.database() as db:
-        for id in await every_thread(db):
-            row = await db.store.read(call.scope, reading.read_thread(id))
-            heads.append(Kept(thread=id, version=row.version, hash=row.hash.hex()))
-    return heads
-
-
-def _keeping(heads: list[Kept], advance: Callable[[int], None]) -> Callable[[Passed], None]:
+def _keeping(tenant: str, heads: list[Kept], advance: Callable[[int], None]) -> Callable[[Passed], None]:
     """Remembers the head of every thread that is done."""
 
     def told(passed: Passed) -> None:
         if passed.hash is not None:
-            heads.append(Kept(thread=passed.thread, version=passed.version, hash=passed.hash))
+            head = Kept(tenant=tenant, thread=passed.thread, version=passed.version, hash=passed.hash)
+            heads.append(head)
             advance(1)
 
     return told

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,11 +14,12 @@ from rich.text import Text
 
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ops import Document, Increment, Op, Path, Set, name_of
+from holdfast.core.ops import Document, Increment, Op, Path, Set
+from holdfast.core.ops import name_of as op_name
 from holdfast.core.plain import PlainMessage
 from holdfast.core.ports import Report
 from holdfast.core.projection import project
-from holdfast.core.values import Broken, Changeset, Head, Item, Page, Window
+from holdfast.core.values import DEFAULT_TENANT, Broken, Changeset, Head, Item, Page, Window
 from holdfast.threads.verify import Verdict
 
 PREVIEW = 400
@@ -83,11 +83,6 @@ def clean(text: str) -> str:
     return text.translate(CONTROLS)
 
 
-def without_password(url: str) -> str:
-    """A URL that may be shown."""
-    return re.sub(r"(?<=://)([^:@/]*):[^@/]*@", r"\1:…@", url)
-
-
 def when(time: int) -> str:
     """A time to the second, in UTC."""
     return datetime.fromtimestamp(time / 1000, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -115,7 +110,7 @@ def op_line(op: Op) -> str:
         case Increment():
             return f"{where} {'+' if op.value >= 0 else '−'} {abs(op.value)}"
     value = getattr(op, "value", None)
-    return f"{name_of(op)} {where}" + ("" if value is None else f" {short(value, 30)}")
+    return f"{op_name(op)} {where}" + ("" if value is None else f" {short(value, 30)}")
 
 
 def table(*columns: str, right: Sequence[str] = (), fold: Sequence[str] = ()) -> Table:
@@ -336,10 +331,10 @@ def difference(found: Difference) -> RenderableType:
 
 def _op_lines(op: Op, old: Document) -> Iterable[Text]:
     where, before = path_of(op.path), _at(old, op.path)
-    if name_of(op) == "append":
+    if op_name(op) == "append":
         return [_sign("+", f"{where}[] = {short(getattr(op, 'value', None), 200)}")]
     lines = [] if before is None else [_sign("-", f"{where} = {short(before, 200)}")]
-    return lines if name_of(op) == "delete" else [*lines, _sign("+", f"{where} = {short(op.value, 200)}")]  # type: ignore[union-attr]  # only Delete has no value
+    return lines if op_name(op) == "delete" else [*lines, _sign("+", f"{where} = {short(op.value, 200)}")]  # type: ignore[union-attr]  # only Delete has no value
 
 
 def _at(document: JSON, path: Path) -> JSON:
@@ -363,32 +358,50 @@ def some(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def verdicts(found: Sequence[Verdict], missing: Sequence[str], tenant: str) -> RenderableType:
+def verdicts(found: Sequence[Verdict], missing: Sequence[str]) -> RenderableType:
     """What checking threads came to, with the hash of each head; ``missing`` are heads kept outside."""
     shown = table("", "thread", "version", "head hash", right=("version",), fold=("thread",))
     for verdict in found:
         mark = Text("ok", style="green") if verdict.ok else Text("BAD", style="bold red")
-        shown.add_row(mark, Text(clean(verdict.thread)), str(verdict.version), verdict.hash[:32])
+        name = Text(clean(name_of(verdict.tenant, verdict.thread)))
+        shown.add_row(mark, name, str(verdict.version), verdict.hash[:32])
     parts: list[RenderableType] = [shown, Text()] if found else []
-    parts += [_sign("-", f"{v.thread}: {problem}") for v in found for problem in v.problems]
+    parts += problems_of(found)
     parts += [_sign("-", problem) for problem in missing]
-    parts += [Text(f"  {clean(v.thread)}: erased on purpose: {clean(e)}") for v in found for e in v.erased]
-    return Group(*parts, _outcome(found, missing, tenant))
+    parts += [
+        Text(f"  {clean(name_of(v.tenant, v.thread))}: erased on purpose: {clean(e)}")
+        for v in found
+        for e in v.erased
+    ]
+    return Group(*parts, _outcome(found, missing))
 
 
-def _outcome(found: Sequence[Verdict], missing: Sequence[str], tenant: str) -> Text:
+def problems_of(found: Sequence[Verdict]) -> list[Text]:
+    """What is wrong with threads, one line each."""
+    return [_sign("-", f"{name_of(v.tenant, v.thread)}: {problem}") for v in found for problem in v.problems]
+
+
+def name_of(tenant: str, thread: str) -> str:
+    """A thread among those of several tenants."""
+    return thread if tenant == DEFAULT_TENANT else f"{thread} of tenant {tenant!r}"
+
+
+def _outcome(found: Sequence[Verdict], missing: Sequence[str]) -> Text:
     bad, erased = sum(not v.ok for v in found), sum(len(v.erased) for v in found)
     parts = [f"{bad:,} with problems"] if bad else []
     parts += [f"{some(len(missing), 'head')} kept outside not found"] if missing else []
     parts += [] if parts else ["all is well"]
     parts += [f"{some(erased, 'part')} erased on purpose"] if erased else []
-    words = f"{some(len(found), 'thread')} of tenant {clean(tenant)!r} checked: {', '.join(parts)}."
+    tenants = sorted({verdict.tenant for verdict in found})
+    whose = f"tenant {clean(tenants[0])!r}" if len(tenants) == 1 else some(len(tenants), "tenant")
+    words = f"{some(len(found), 'thread')} of {whose} checked: {', '.join(parts)}."
     return Text(words, style="bold red" if bad or missing else "bold green")
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """A head to be kept outside: with it, a changeset dropped later is found."""
 
+    tenant: str = DEFAULT_TENANT
     thread: str
     version: int
     hash: str
@@ -404,7 +417,8 @@ def kept(sentence: str, heads: Sequence[Kept]) -> RenderableType:
     """What was moved, and the heads to be kept outside."""
     shown = table("thread", "version", "head hash", right=("version",), fold=("thread",))
     for head in heads[:SHOWN_HEADS]:
-        shown.add_row(Text(clean(head.thread)), str(head.version), head.hash[:32])
+        name = Text(clean(name_of(head.tenant, head.thread)))
+        shown.add_row(name, str(head.version), head.hash[:32])
     parts: list[RenderableType] = [Text(sentence, style="bold")]
     if heads:
         parts += [Text(), shown]

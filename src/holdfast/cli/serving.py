@@ -8,9 +8,9 @@ import msgspec
 import typer
 from rich.text import Text
 
-from holdfast.cli import render
 from holdfast.cli.frame import Answer, Call
 from holdfast.core.errors import MissingExtra, UnsafeSettings
+from holdfast.core.redaction import without_password
 
 if TYPE_CHECKING:
     from holdfast.server.guards import Danger
@@ -124,7 +124,7 @@ def banner(told: "ServerSettings", access: str) -> str:
         [
             f"Holdfast serves http://{told.host}:{told.port}/api/v1",
             f"  studio   http://{told.host}:{told.port}/studio",
-            f"  store    {render.without_password(told.url)}",
+            f"  store    {without_password(told.url)}",
             f"  access   {access}" + (": this machine alone, no credentials" if access == "dev" else ""),
             f"  model    {model}",
             f"  workers  {told.workers}",

@@ -13,10 +13,15 @@ import typer
 from rich.text import Text
 
 from holdfast.cli import render
+from holdfast.cli.copying import CheckedFile
 from holdfast.cli.frame import Answer, Call
+from holdfast.cli.inventory import scopes_of, verify_scopes
 from holdfast.cli.looking import At, ThreadId
-from holdfast.core.values import Job
+from holdfast.core.errors import Forbidden, StoreDamaged
+from holdfast.core.ports import Store
+from holdfast.core.values import Job, Scope
 from holdfast.opening import migrate_store
+from holdfast.threads.jobs import Jobs
 
 EXTRAS = {"postgres": "psycopg", "cli": "typer"}
 PACKAGES = ("holdfast", "msgspec", "apsw", "psycopg")
@@ -51,20 +56,66 @@ async def migrate(call: Call) -> Answer:
     return Answer(value={"from": before, "to": after}, shown=Text(words))
 
 
-async def doctor(call: Call) -> Answer:
+async def doctor(
+    call: Call,
+    *,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Look at the pages of the file, but not at every thread.")
+    ] = False,
+) -> Answer:
     """Say how the database is, what is wrong, what to do.
+
+    The file is checked, and every thread of every tenant as by verify, unless --tenant names one. It ends
+    with 1 if anything is wrong.
 
     Example: holdfast doctor --json
     """
     async with call.database() as db:
         report = await db.report()
-        dead = await db.jobs.list(status="dead", limit=1000)
+        damage = await _damage(call, db.store, quick=quick)
+        scopes, unseen = await _scopes(call, db.store)
+        broken = [] if quick else await _broken_threads(call, db.store, scopes)
+        dead = [
+            job for scope in scopes for job in await Jobs(db.store, scope).list(status="dead", limit=1000)
+        ]
     around = environment(call.file)
-    problems = [*report.problems, *troubles(call.file), *given_up(dead)]
+    problems = [*report.problems, *damage, *broken, *unseen, *troubles(call.file), *given_up(dead)]
     if not report.healthy and not problems:
         problems.append("The store says it is not healthy. Run holdfast verify, and keep a backup at hand.")
     value = {**msgspec.to_builtins(report), "environment": around, "problems": problems}
     return Answer(value=value, shown=render.report(report, around, problems), ok=not problems)
+
+
+async def _damage(call: Call, store: Store, *, quick: bool) -> list[str]:
+    """What is wrong with the file of a database."""
+    if not isinstance(store, CheckedFile):
+        return []
+    with call.progress("Checking the file", None):
+        problems = await store.check_integrity(quick=quick)
+    return [f"The file is damaged: {problem}. Keep it, and restore a backup." for problem in problems]
+
+
+async def _scopes(call: Call, store: Store) -> tuple[list[Scope], list[str]]:
+    """What is looked at, and what is wrong if that is not everything."""
+    try:
+        return await scopes_of(call, store), []
+    except Forbidden as error:
+        return [call.scope], [f"Only tenant {call.scope.tenant!r} was looked at. {error}"]
+    except StoreDamaged as error:
+        return [], [str(error)]
+
+
+async def _broken_threads(call: Call, store: Store, scopes: Sequence[Scope]) -> list[str]:
+    """What is wrong with threads."""
+    try:
+        verdicts = await verify_scopes(call, store, scopes)
+    except StoreDamaged as error:
+        return [str(error)]
+    return [
+        f"{render.name_of(verdict.tenant, verdict.thread)}: {problem}. Keep it, and restore a backup."
+        for verdict in verdicts
+        for problem in verdict.problems
+    ]
 
 
 def environment(file: Path | None) -> dict[str, str]:

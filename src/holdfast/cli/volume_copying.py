@@ -1,23 +1,29 @@
 """The volume that goes with a backup: copied with it, checked with it, and put back with it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
-from holdfast.cli.render import Kept
+from holdfast.cli.frame import Call
+from holdfast.cli.render import name_of
 from holdfast.cli.volumes import there
 from holdfast.core.errors import InvalidArgument
+from holdfast.core.manifest_files import file_name
+from holdfast.stores.interruption import run_in_thread
+from holdfast.threads.verify import Verdict
 from holdfast.workbench.volume_copies import (
     Index,
+    StagedVolume,
     VolumeCopy,
     beside,
     damage,
-    difference,
-    put_back,
+    is_empty,
     read_index,
+    switch_volume,
     versions_in,
 )
 
@@ -30,36 +36,54 @@ class Restorable(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     damaged: dict[str, str]
 
-    async def put(self) -> dict[str, str]:
-        """Put it back; how it differs from the backup then, by path."""
-        await asyncio.to_thread(put_back, self.copy, self.index, self.root)
-        return await asyncio.to_thread(difference, self.root, self.index)
+    @asynccontextmanager
+    async def staged(self, call: Call) -> AsyncIterator[dict[str, str]]:
+        """Copy it to where it is to be put, beside what is there; how that differs from the backup, by path.
 
-    def ahead(self, tenant: str, heads: list[Kept]) -> list[str]:
+        At the end the copy is gone, unless it has taken its place.
+        """
+        stopped = threading.Event()
+        staging = StagedVolume(self.copy, self.index, self.root, stopped)
+        try:
+            with call.progress("Copying the volume", None):
+                problems = await run_in_thread(staging.fill, stopped.set)
+            yield problems
+        finally:
+            await asyncio.shield(asyncio.to_thread(staging.discard))
+
+    async def switch(self) -> None:
+        """Put the copy in the place of what is there."""
+        await asyncio.shield(asyncio.to_thread(switch_volume, self.root))
+
+    def ahead(self, threads: Sequence[Verdict]) -> list[str]:
         """The sessions whose manifest stands for a version that the database does not have."""
-        known = {head.thread: head.version for head in heads}
-        found = versions_in(self.index, self.copy, tenant)
-        return sorted(session for session, version in found.items() if version > known.get(session, 0))
+        known = {(file_name(head.tenant), head.thread): head.version for head in threads}
+        names = {file_name(head.tenant): head.tenant for head in threads}
+        versions = versions_in(self.index, self.copy)
+        late = [place for place, version in versions.items() if version > known.get(place, 0)]
+        return sorted(name_of(names.get(folder, folder), session) for folder, session in late)
 
 
 @asynccontextmanager
-async def copied(volume: Path | None, file: Path) -> AsyncIterator[list[Index]]:
+async def copied(call: Call, volume: Path | None, file: Path) -> AsyncIterator[list[Index]]:
     """Copies a volume around the copying of its database, and leaves nothing behind if that fails.
 
     The index is given once all is done.
     """
-    done: list[Index] = []
+    indexes: list[Index] = []
     if volume is None:
-        yield done
+        yield indexes
         return
-    copy = VolumeCopy(there(volume), beside(file))
-    await asyncio.to_thread(copy.begin)
+    stopped = threading.Event()
+    copy = VolumeCopy(there(volume), beside(file), stopped)
     try:
-        yield done
-        done.append(await asyncio.to_thread(copy.finish))
-    except BaseException:
-        copy.discard()
-        raise
+        with call.progress("Copying the volume", None):
+            await run_in_thread(copy.begin, stopped.set)
+        yield indexes
+        with call.progress("Copying the volume", None):
+            indexes.append(await run_in_thread(copy.finish, stopped.set))
+    finally:
+        await asyncio.shield(asyncio.to_thread(copy.discard))
 
 
 def restorable(file: Path, volume: Path | None, *, force: bool) -> Restorable | None:
@@ -73,7 +97,7 @@ def restorable(file: Path, volume: Path | None, *, force: bool) -> Restorable | 
     copy = beside(file)
     if not copy.is_dir():
         raise InvalidArgument(problem=f"There is no volume beside {str(file)!r}. Leave --volume out.")
-    if not force and volume.is_dir() and any(volume.iterdir()):
+    if not force and not is_empty(volume):
         raise InvalidArgument(
             problem=f"{str(volume)!r} is not empty. Choose another --volume, or say --force."
         )

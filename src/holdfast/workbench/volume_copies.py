@@ -8,6 +8,7 @@ written before it. So what users have is looked at once more after the database:
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -16,10 +17,9 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
-from holdfast.core.errors import HoldfastError, InvalidArgument
+from holdfast.core.errors import HoldfastError, InvalidArgument, StoreBusy
 from holdfast.core.manifest import CHECKPOINT
-from holdfast.core.manifest_files import file_name
-from holdfast.workbench.folders import names_in, remove
+from holdfast.workbench.folders import names_in, put, remove
 from holdfast.workbench.tree import FILE, Tree, chunks_of, problem_of_file
 from holdfast.workbench.volume import META, USERS
 from holdfast.workbench.volume_paths import UNFINISHED
@@ -28,6 +28,9 @@ from holdfast.workbench.volumes import ASIDE
 INDEX: Final = "index.json"
 FILES: Final = "files"
 FORMAT: Final = 1
+STAGED: Final = ".restored.part"
+REPLACED: Final = ".replaced.part"
+"""Folders of a restore in the root of a volume, by names that no tenant has."""
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,9 +62,11 @@ def beside(backup: Path) -> Path:
 class VolumeCopy:
     """A copy that is being made: first of everything, then of what users have written since."""
 
-    def __init__(self, root: Path, target: Path) -> None:
+    def __init__(self, root: Path, target: Path, stopped: threading.Event | None = None) -> None:
         self._root = root
         self._target = target
+        self._part = target.with_name(f"{target.name}.part")
+        self._stopped = stopped or threading.Event()
         self._seen: dict[str, tuple[int, int, int]] = {}
         self._files: dict[str, Copied] = {}
         self._left_out: dict[str, str] = {}
@@ -75,24 +80,34 @@ class VolumeCopy:
         if self._target.exists():
             problem = f"{str(self._target)!r} exists already, and a backup never overwrites."
             raise InvalidArgument(problem=problem)
-        self._target.mkdir(mode=0o700, parents=True)
+        self.discard()  # what one that was killed has left
+        self._part.mkdir(mode=0o700, parents=True)
         self._copy(lambda parts: True)
 
     def discard(self) -> None:
-        """Take away what was copied, since it will be no backup."""
-        shutil.rmtree(self._target, ignore_errors=True)
+        """Take away what was copied and has not become a whole copy."""
+        shutil.rmtree(self._part, ignore_errors=True)
 
     def finish(self) -> Index:
-        """Copy what users have written since, and write the index. A copy without one is none."""
+        """Copy what users have written since, write the index, and give the copy its proper name.
+
+        Only a whole copy has that name.
+        """
         self._copy(lambda parts: parts[1:2] == (USERS,))
         files = tuple(self._files[path] for path in sorted(self._files))
         index = Index(format=FORMAT, files=files, left_out=self._left_out)
-        _write(self._target / INDEX, iter([msgspec.json.format(msgspec.json.encode(index), indent=1)]))
+        _write(self._part / INDEX, iter([msgspec.json.format(msgspec.json.encode(index), indent=1)]))
+        for folder, _, _ in os.walk(self._part):
+            _sync(Path(folder))
+        self._part.rename(self._target)
+        _sync(self._target.parent)
         return index
 
     def _copy(self, wanted: Callable[[tuple[str, ...]], bool]) -> None:
         for parts, folder in _everything(self._root):
             path = quote_from_bytes(os.fsencode("/".join(parts)))
+            if self._stopped.is_set():
+                raise StoreBusy(store=str(self._root))  # nobody waits for it any more
             if not wanted(parts):
                 continue
             try:
@@ -110,7 +125,7 @@ class VolumeCopy:
             return
         file = os.open(parts[-1], FILE, dir_fd=folder)
         try:
-            size, checksum = _write(self._target.joinpath(FILES, *parts), chunks_of(file))
+            size, checksum = _write(self._part.joinpath(FILES, *parts), chunks_of(file))
         finally:
             os.close(file)
         self._seen[path] = mark
@@ -121,7 +136,8 @@ def _everything(root: Path) -> Iterator[tuple[tuple[str, ...], int]]:
     """Every file of a volume, with a descriptor of its folder; not what is being written or erased."""
     for above, folders, names, descriptor in os.fwalk(root, follow_symlinks=False):
         inner = Path(above).relative_to(root).parts
-        folders[:] = sorted(name for name in folders if not (len(inner) == 1 and name == ASIDE))
+        left = {ASIDE} if len(inner) == 1 else {STAGED, REPLACED} if not inner else set()
+        folders[:] = sorted(name for name in folders if name not in left)
         links = [name for name in folders if _is_link(name, descriptor)]
         for name in sorted([*names, *links]):
             if not UNFINISHED.match(name):
@@ -149,14 +165,23 @@ def _write(file: Path, chunks: Iterator[bytes]) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def versions_in(index: Index, copy: Path, tenant: str) -> dict[str, int]:
-    """The versions that the manifests of a tenant stand for, by session; the highest of each."""
-    found: dict[str, int] = {}
+def versions_in(index: Index, copy: Path) -> dict[tuple[str, str], int]:
+    """The highest versions that manifests stand for, by the folder of their tenant and their session."""
+    versions: dict[tuple[str, str], int] = {}
     for file in index.files:
-        if file.parts[:2] == (file_name(tenant), META) and file.parts[-1].endswith(".json"):
+        if file.parts[1:2] == (META,) and file.parts[-1].endswith(".json"):
             session, version = _stamp((copy / FILES).joinpath(*file.parts).read_bytes())
-            found[session] = max(version, found.get(session, 0))
-    return found
+            place = (file.parts[0], session)
+            versions[place] = max(version, versions.get(place, 0))
+    return versions
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _stamp(content: bytes) -> tuple[str, int]:
@@ -211,11 +236,57 @@ def _problem(tree: Tree, file: Copied) -> str | None:
     return None if checksum == file.sha256 else "it has another checksum"
 
 
-def put_back(copy: Path, index: Index, root: Path) -> None:
-    """Make a volume what a copy holds, and nothing else. Killed in the middle, do it again."""
-    target = Tree(root, similar=True)
-    for name in names_in(target, ()):
-        remove(target, (name,))
-    for file in index.files:
-        with (copy / FILES).joinpath(*file.parts).open("rb") as source:
-            target.write(file.parts, chunks_of(source.fileno()))
+class StagedVolume:
+    """A copy of a volume inside the volume that it will replace, where nobody looks for files.
+
+    So it is on the same disk, also where the volume is one of its own, and only names have to change.
+    """
+
+    def __init__(self, copy: Path, index: Index, root: Path, stopped: threading.Event) -> None:
+        self._copy = copy
+        self._index = index
+        self._root = root
+        self._stopped = stopped
+
+    def fill(self) -> dict[str, str]:
+        """Copy every file, and say how that differs from the index, by path."""
+        for name in (STAGED, REPLACED):  # what one that was killed has left
+            _remove_folder(self._root, name)
+        target = Tree(self._root, (STAGED,), similar=True)
+        target.make()
+        for file in self._index.files:
+            if self._stopped.is_set():
+                raise StoreBusy(store=str(self._root))  # nobody waits for it any more
+            with (self._copy / FILES).joinpath(*file.parts).open("rb") as source:
+                target.write(file.parts, chunks_of(source.fileno()))
+        return difference(self._root / STAGED, self._index)
+
+    def discard(self) -> None:
+        """Take away the copy, if it has not taken its place."""
+        _remove_folder(self._root, STAGED)
+
+
+def switch_volume(root: Path) -> None:
+    """Put a staged copy in the place of what is in a volume: a few names change, nothing is copied.
+
+    Killed in the middle, nothing is lost: what is not there any more is in the folder of what was replaced,
+    and what is not there yet in that of the copy. Restoring again makes it whole.
+    """
+    tree = Tree(root, similar=True)
+    for name in names_in(tree, ()):
+        if name not in (STAGED, REPLACED):
+            put(tree, (name,), (REPLACED, name))
+    for name in names_in(tree, (STAGED,)):
+        put(tree, (STAGED, name), (name,))
+    for name in (STAGED, REPLACED):
+        _remove_folder(root, name)
+
+
+def _remove_folder(root: Path, name: str) -> None:
+    if (root / name).is_dir():
+        remove(Tree(root), (name,))
+
+
+def is_empty(root: Path) -> bool:
+    """Whether there are no files in a volume, but for what a restore that was killed has left of its own."""
+    return not root.is_dir() or all(path.name == STAGED for path in root.iterdir())

@@ -15,6 +15,7 @@ import holdfast as hf
 from holdfast.cli import render
 from holdfast.core.errors import ThreadNotFound, VersionConflict
 from holdfast.core.ports import Report
+from holdfast.core.redaction import without_password
 from holdfast.core.values import (
     Broken,
     Changeset,
@@ -170,9 +171,13 @@ def test_a_difference_reads_like_a_diff() -> None:
 
 
 def test_verify_tells_erased_from_altered() -> None:
-    bad = Verdict(thread="a", version=2, hash="ff" * 32, problems=("version 2 was altered",))
-    erased = Verdict(thread="b", version=1, hash="ee" * 32, erased=("item 256 of 'history'",))
-    shown = seen(render.verdicts([bad, erased], ["c: gone"], "default"), width=120)
+    bad = Verdict(
+        tenant="default", thread="a", version=2, hash="ff" * 32, problems=("version 2 was altered",)
+    )
+    erased = Verdict(
+        tenant="default", thread="b", version=1, hash="ee" * 32, erased=("item 256 of 'history'",)
+    )
+    shown = seen(render.verdicts([bad, erased], ["c: gone"]), width=120)
 
     for words in ("BAD", "- a: version 2 was altered", "b: erased on purpose: item 256", "- c: gone"):
         assert words in shown
@@ -201,7 +206,7 @@ def test_emptiness_has_words() -> None:
 
 
 def test_a_password_is_never_shown() -> None:
-    assert render.without_password("postgresql://me:secret@host/db") == "postgresql://me:…@host/db"
+    assert without_password("postgresql://me:secret@host/db") == "postgresql://me:…@host/db"
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

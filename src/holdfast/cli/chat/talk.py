@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast.cli.chat.who import Who
-from holdfast.cli.render import without_password
 from holdfast.companion.agent import companion, inputs_of
 from holdfast.companion.commands import command_in
 from holdfast.companion.crisis.floor import floor
@@ -17,6 +16,7 @@ from holdfast.companion.values import AgentInput, Channel
 from holdfast.core.errors import InvalidArgument, NotThere
 from holdfast.core.plain import PlainMessage
 from holdfast.core.projection import plain_messages
+from holdfast.core.redaction import without_password
 from holdfast.core.values import Scope, Summary
 from holdfast.opening import open_store
 from holdfast.runtime.engine import Runtime

@@ -51,6 +51,16 @@ class Snapshot(ConnectionReader):
         super().__init__(connection)
         self.name = name
 
+    async def heads(self) -> list[tuple[str, str, int, bytes]]:
+        """The tenant, id, version and hash of every thread.
+
+        Raises:
+            Forbidden: The login does not see every tenant.
+        """
+        await self.read(Scope(), ask(AskTenants()))
+        cursor = await self._connection.execute(QUERIES["heads"], binary=True)
+        return await cursor.fetchall()
+
 
 @asynccontextmanager
 async def open_snapshot(address: Address) -> AsyncIterator[Snapshot]:

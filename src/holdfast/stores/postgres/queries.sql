@@ -281,6 +281,13 @@ VACUUM holdfast.threads, holdfast.thread_ids, holdfast.listing, holdfast.forks, 
 -- name: export_snapshot
 SELECT pg_export_snapshot() AS snapshot
 
+-- As the tables have them: maintenance sees every row, but has no scope to take on.
+-- name: heads
+SELECT tenant, id, version, hash
+FROM holdfast.threads
+WHERE NOT deleted
+ORDER BY tenant, created DESC, id DESC
+
 -- A restore loads the new schema, has it checked, and drops the old one, all in one transaction. Others see the old
 -- one until then. They may read it, but no write succeeds that would go with it.
 
