@@ -83,7 +83,7 @@ class PostgresMedium(Medium):
     def alter(self, tenant: str) -> None:
         with psycopg.connect(self.url) as connection:
             connection.execute(
-                "UPDATE holdfast.items SET body = convert_to(replace(convert_from(body, 'UTF8'), 'Hi', 'Ho'), 'UTF8')"
+                "UPDATE holdfast.items SET body = replace(encode(body, 'escape'), 'Hi', 'Ho')::bytea"
                 " WHERE tenant = %s",
                 (tenant,),
             )
@@ -109,6 +109,11 @@ def medium(store_name: str, request: pytest.FixtureRequest, tmp_path: Path) -> I
     made.fill(made.url, "Hi.", "Hi again.")
     yield made
     database.server.drop_database(name)
+
+
+def names_in(folder: Path) -> set[str]:
+    """What is in a folder, but for what SQLite keeps beside a file."""
+    return {path.name for path in folder.iterdir() if not path.name.endswith(("-wal", "-shm"))}
 
 
 # Every tenant.
@@ -235,13 +240,13 @@ def test_a_file_that_is_no_whole_backup_replaces_nothing(
     medium: Medium, backup: Path, command: Command, how: str
 ) -> None:
     backup.write_bytes(spoil(backup.read_bytes(), how))
-    there = set(os.listdir(backup.parent))
+    there = names_in(backup.parent)
 
     code, answer = command("restore", backup, "--force", "--db", medium.other)
 
     assert (code, answer.get("error", {"code": "store_damaged"})["code"]) == (1, "store_damaged")
     assert medium.texts(medium.other) == {"acme": ["Old."], "other": ["Old."]}
-    assert {name for name in os.listdir(backup.parent) if not name.endswith(("-wal", "-shm"))} <= there
+    assert names_in(backup.parent) == there
 
 
 @pytest.mark.promise("F-14")
@@ -340,12 +345,12 @@ async def test_a_backup_that_is_stopped_leaves_nothing(
 
     monkeypatch.setattr(copying, "_percent", lambda advance: step)
     call = made_call(medium.url, None, None, as_json=False)
-    there = set(os.listdir(tmp_path))
+    there = names_in(tmp_path)
     task = asyncio.ensure_future(backups.backup(call, tmp_path / "b"))
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert set(os.listdir(tmp_path)) == there
+    assert names_in(tmp_path) == there
 
 
 # The file of a database that is damaged.

@@ -120,6 +120,30 @@ def test_maintenance_backs_up_every_tenant(
     assert sorted({head["tenant"] for head in made["threads"]}) == ["acme", "default"]
 
 
+@pytest.mark.promise("F-14")
+@pytest.mark.parametrize("login", ["holdfast_owner"], indirect=True)
+def test_the_owner_restores(
+    postgres_database: PostgresDatabase,
+    url: str,
+    login: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    value(capsys, "backup", str(tmp_path / "b"), "--db", url)
+    role = sql.Identifier(str(psycopg.conninfo.conninfo_to_dict(login)["user"]))
+    with psycopg.connect(url, autocommit=True) as admin:
+        database = sql.Identifier(postgres_database.name)
+        admin.execute(sql.SQL("GRANT holdfast_app TO {}").format(role))
+        admin.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, role))
+    code = run(["restore", str(tmp_path / "b"), "--force", "--db", login, "--json"])
+    put = json.loads(capsys.readouterr().out)
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(sql.SQL("REVOKE CREATE ON DATABASE {} FROM {}").format(database, role))
+
+    assert (code, put["ok"]) == (0, True)
+    assert value(capsys, "verify", "--db", url)["ok"]
+
+
 @pytest.mark.promise("F-14", "F-10")
 @pytest.mark.parametrize("login", ["holdfast_app"], indirect=True)
 @pytest.mark.parametrize("words", [["backup", "b"], ["verify"]])

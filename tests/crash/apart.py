@@ -22,6 +22,7 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
         "holdfast",
+        "holdfast.cli.app",
         "holdfast.runtime",
         "holdfast.stores.postgres.store",
         "holdfast.stores.sqlite.store",

@@ -83,6 +83,14 @@ OVERREACHING = [
 """What would get the app out of its policies, if it were allowed."""
 
 
+OWNERS = """
+SELECT proname FROM pg_proc
+WHERE pronamespace = 'holdfast'::regnamespace AND pg_get_userbyid(proowner) NOT LIKE 'holdfast!_%' ESCAPE '!'
+UNION ALL SELECT relname FROM pg_class
+WHERE relnamespace = 'holdfast'::regnamespace AND pg_get_userbyid(relowner) <> 'holdfast_owner'
+"""
+
+
 async def fill(url: str) -> None:
     """At least one row in every table, for each of two users of each of two tenants."""
     async with hf.open(url) as db:
@@ -240,6 +248,10 @@ class TestCatalogue:
             pytest.raises(psycopg.errors.InsufficientPrivilege),
         ):
             app.execute(statement.encode())
+
+    def test_everything_belongs_to_roles_of_our_own(self, postgres_database: PostgresDatabase) -> None:
+        with psycopg.connect(postgres_database.url) as admin:
+            assert admin.execute(OWNERS).fetchall() == []
 
     def test_what_runs_with_other_rights_is_listed_and_looks_nothing_up_elsewhere(
         self, postgres_database: PostgresDatabase

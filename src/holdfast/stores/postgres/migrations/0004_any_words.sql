@@ -1,5 +1,7 @@
 -- Search within a thread or a log, for all or any of the words; and how many texts hold each word.
 
+SET LOCAL ROLE holdfast_owner;
+
 DROP FUNCTION holdfast.words(text, text, tsquery, text, bigint);
 DROP FUNCTION holdfast.find_words(tsquery, text, bigint);
 

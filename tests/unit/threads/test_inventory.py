@@ -1,0 +1,40 @@
+"""All that a store holds, across tenants, on every store."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+import holdfast as hf
+from holdfast.core.values import Enqueue, Job, Put, Record, Scope
+from holdfast.threads import inventory
+from holdfast.threads.inventory import list_tenants, list_threads
+
+pytest_plugins = ["tests.support.tenants"]
+
+
+@pytest.mark.promise("F-14")
+async def test_every_tenant_that_has_something_is_listed(db: hf.Database) -> None:
+    names = [uuid4().hex for _ in range(4)]
+    await db.scope(tenant=names[0]).create("s-1")
+    await db.scope(tenant=names[1]).commit([Put(record=Record(kind="note", id="n", body={}))])
+    await db.scope(tenant=names[2]).commit([Enqueue(job=Job(id="j", kind="k"))])
+    await db.scope(tenant=names[3]).threads()
+
+    listed = await list_tenants(db.store)
+
+    assert [name in listed for name in names] == [True, True, True, False]
+    assert listed == sorted(set(listed))
+
+
+async def test_every_thread_is_listed_once(
+    db: hf.Database, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inventory, "PAGE_ROWS", 2)
+    for number in range(5):
+        await db.create(f"s-{number}")
+
+    rows = await list_threads(db.store, Scope(tenant=tenant))
+
+    assert sorted(row.id for row in rows) == [f"s-{number}" for number in range(5)]
