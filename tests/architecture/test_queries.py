@@ -88,6 +88,8 @@ ONLY_POSTGRES = {
         "lock_tables",
         "put_schema_aside",
         "drop_schema_aside",
+        "let_maintenance_own",
+        "let_maintenance_own_no_more",
         "reset_settings",
         "reset_role",
     ],

@@ -1,5 +1,6 @@
 """Commands that copy whole databases: backup, restore."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from holdfast.core.redaction import without_password
 from holdfast.core.values import Scope
 from holdfast.threads.inventory import list_tenants
 from holdfast.threads.verify import Verdict
+from holdfast.workbench.volume_copies import Index
 
 BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", dir_okay=False)]
 
@@ -37,6 +39,11 @@ async def backup(call: Call, file: BackupFile, volume: VolumeFolder = None) -> A
             copy = await _copy(call, part)
             copying.check_new(file)
         copying.publish(part, opened, file)  # last: where this file is, the backup is whole
+    return _backed_up(file, copy, indexes)
+
+
+def _backed_up(file: Path, copy: CopiedHeads, indexes: Sequence[Index]) -> Answer:
+    """What a backup came to; ``indexes`` has that of its volume, if there is one."""
     value: dict[str, object] = {"file": str(file), "threads": copy.heads, "unreadable": copy.unreadable}
     words = f"Backed up to {file}: {file.stat().st_size:,} bytes"
     for index in indexes:

@@ -253,11 +253,7 @@ class AskCounts(Ask[list[int]], frozen=True):
 
 
 class AskTenants(Ask[list[str]], frozen=True):
-    """The tenants that have a thread, a record or a job, in order; for operators only.
-
-    Raises:
-        Forbidden: The login of the store does not see every tenant.
-    """
+    """The tenants that have a thread, a record or a job; ``Forbidden`` if the store's login sees not all."""
 
 
 class AskRecordsOf(Ask[list[Record]], frozen=True):

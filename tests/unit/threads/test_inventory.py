@@ -10,8 +10,9 @@ import holdfast as hf
 from holdfast.core.values import Enqueue, Job, Put, Record, Scope
 from holdfast.threads import inventory
 from holdfast.threads.inventory import list_tenants, list_threads
+from tests.support.tenants import db, postgres_url, tenant
 
-pytest_plugins = ["tests.support.tenants"]
+__all__ = ["db", "postgres_url", "tenant"]
 
 
 @pytest.mark.promise("F-14")

@@ -94,10 +94,13 @@ class Replacement(ConnectionReader):
                 await self._copy(line, script)
             elif not line.startswith(b"\\"):  # a command to psql, not to the server
                 statements.append(line)
+            if line == b"CREATE SCHEMA holdfast;\n":
+                statements.append(QUERIES["let_maintenance_own"] + b";\n")
         await self._execute(statements)
         await self._connection.execute(QUERIES["reset_settings"])
         if not await schema_of(self._connection):
             raise StoreDamaged(store="The backup", problem="it holds no schema of Holdfast")
+        await self._connection.execute(QUERIES["let_maintenance_own_no_more"])
         await migrate_over(self._connection)
         await self._connection.execute(QUERIES["reset_role"])
 

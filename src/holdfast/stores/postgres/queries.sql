@@ -305,6 +305,13 @@ ALTER SCHEMA holdfast RENAME TO holdfast_replaced
 -- name: drop_schema_aside
 DROP SCHEMA IF EXISTS holdfast_replaced CASCADE
 
+-- Only who may create in a schema can be given a function in it, as one of ours is, unless a superuser gives it.
+-- name: let_maintenance_own
+GRANT CREATE ON SCHEMA holdfast TO holdfast_maintenance
+
+-- name: let_maintenance_own_no_more
+REVOKE CREATE ON SCHEMA holdfast FROM holdfast_maintenance
+
 -- A dump sets what suits its own loading: no search path, and an error where a policy would hide a row.
 -- name: reset_settings
 RESET ALL
