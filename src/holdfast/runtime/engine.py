@@ -40,7 +40,7 @@ from holdfast.runtime.sweeping import Sweeper, end_all
 from holdfast.runtime.tools import Tool
 from holdfast.runtime.turns import Turns, nobody
 from holdfast.runtime.upgrades import Upgrade, current
-from holdfast.runtime.voice import LOST, VoiceCall, end_lost, keep_alive, record, spoken
+from holdfast.runtime.voice import LOST, VoiceCall, end_lost, keep_alive, spoken
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
@@ -223,7 +223,7 @@ class Runtime(Generic[Shape, Output]):
             StageGone: The run stopped at a stage that is not there any more; nothing was changed.
             TurnBusy: The run is still at work somewhere.
         """
-        work = self._turns.resumed(self._homes.of(thread, user), thread, decisions or {}, nobody)
+        work = self._turns.resume_run(self._homes.of(thread, user), thread, decisions or {}, nobody)
         return await self._turns.waited(self._turns.task(thread, work))
 
     async def cancel(self, thread: str, *, user: str | None = None) -> bool:
@@ -324,7 +324,7 @@ class Runtime(Generic[Shape, Output]):
         )
         home = self._homes.begin(thread, user, mode)
         self._turns.touch(home, thread)
-        return await self._turns.waited(self._turns.task(thread, record(home.db, asked, home.settings)))
+        return await self._turns.waited(self._turns.task(thread, self._turns.record_voice(home, asked)))
 
     async def hear(
         self, given: Utterance, *, hearing: Hearing | None = None, mode: MemoryMode | None = None

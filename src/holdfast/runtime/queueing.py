@@ -16,7 +16,8 @@ from holdfast.core.errors import (
 )
 from holdfast.core.values import Drop, Record, RecordQuery
 from holdfast.runtime.attempts import Attempts
-from holdfast.runtime.starting import LOOK_AGAIN, Asked
+from holdfast.runtime.starting import Asked
+from holdfast.runtime.turn_lines import LOOK_AGAIN, BusyWait
 from holdfast.threads.database import Database
 
 log = logging.getLogger("holdfast")
@@ -67,11 +68,11 @@ async def left(db: Database, thread: str, run: str, *, seconds: float) -> None:
     Raises:
         TurnBusy: It is still there after so many seconds.
     """
-    attempts = Attempts(seconds)
+    attempts, wait = Attempts(seconds), BusyWait()
     while await holds(db, run):
         attempts.check_time(TurnBusy(thread=thread, run=run, retry_after_ms=int(LOOK_AGAIN * 1000)))
         version = (await db.thread(thread).head()).version
-        await db.thread(thread).changed(version, timeout=LOOK_AGAIN)
+        await wait.until_change(db.thread(thread), version)
 
 
 async def drained(db: Database, thread: str, begin: Callable[[Asked, Drop], Awaitable[object]]) -> None:

@@ -63,11 +63,9 @@ from holdfast.runtime.settings import Settings
 from holdfast.runtime.stages import first_name
 from holdfast.runtime.suspension import doubtful, suspended_calls
 from holdfast.runtime.taken import was_taken_back
+from holdfast.runtime.turn_lines import BusyWait
 from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
-
-LOOK_AGAIN = 1.0
-"""Seconds after which a waiting turn looks whether the process before it is gone."""
 
 Busy: TypeAlias = Literal["wait", "refuse", "queue"]
 
@@ -130,10 +128,10 @@ async def start(
         NewerSchema: A newer program wrote the thread's state.
         RevisionConflict: Others changed the records beside the thread again and again.
     """
-    thread = db.thread(asked.thread)
+    thread, wait = db.thread(asked.thread), BusyWait()
     attempts = Attempts(settings.patience.turn)
     while True:
-        if asked.key is not None and (before := await made_before(db, asked, settings)) is not None:
+        if (before := await made_before(db, asked, settings)) is not None:
             return before
         rest = recent.take(db, asked.thread) if recent is not None else None
         try:
@@ -142,12 +140,12 @@ async def start(
             _check_queued(leave, conflict)
             attempts.count(conflict)
         except ThreadExists:
-            if await _head(thread) is None:  # it is somebody else's, and not there for us
-                raise ThreadNotFound(thread=asked.thread) from None
+            await _check_seen(thread)
         except VersionConflict as conflict:
             attempts.check_time(conflict)  # somebody was faster: the whole turn goes behind what they did
-        except _Wait as wait:
-            attempts.check_time(wait.busy)
+        except _Busy as busy:
+            attempts.check_time(busy.error)
+            await wait.until_change(thread, busy.version, busy.error.retry_after_ms / 1000)
         except ThreadNotFound:
             if rest is None:
                 raise  # it was deleted since its last turn here
@@ -269,6 +267,12 @@ async def _head(thread: Thread) -> Head | None:
         return None
 
 
+async def _check_seen(thread: Thread) -> None:
+    """Refuse a thread that exists but is somebody else's: it is not there for us."""
+    if await _head(thread) is None:
+        raise ThreadNotFound(thread=thread.id) from None
+
+
 async def _unknown(thread: Thread, head: Head | None, items: Sequence[Item]) -> list[Item]:
     """The items that the thread has never had, however long ago; the last may have been taken back."""
     named = [item.id for item in items if item.id is not None]
@@ -320,27 +324,42 @@ def kept_inputs(asked: Asked) -> dict[str, JSON]:
 # Other turns.
 
 
-class _Wait(Exception):
-    """Another turn is running; look again."""
+class _Busy(Exception):
+    """Another turn is running, until its lease ends unless it is renewed."""
 
-    def __init__(self, busy: TurnBusy) -> None:
-        super().__init__(busy)
-        self.busy = busy
+    def __init__(self, error: TurnBusy, version: int) -> None:
+        super().__init__(error)
+        self.error = error
+        self.version = version
 
 
 async def made_before(db: Database, asked: Asked, settings: Settings) -> Done | Interrupted | None:
     """What became of the first turn with this key, if there was one and nobody is at it."""
-    try:
-        run = run_of(await db.records.get(KIND, key_id(asked.thread, asked.key or "")))
-    except RecordNotFound:
+    run = await earlier_run(db, asked)
+    if run is None:
         return None
-    if run.key != asked.print():
-        raise KeyReused(thread=asked.thread, key=asked.key or "")
     if run.output is not None:
         return done_before(run.output, settings.output)
     if run.status == RUNNING and not is_over(run, settings.clock()):
         return None  # it shows as busy
     return Interrupted(run.id)
+
+
+async def earlier_run(db: Database, asked: Asked) -> Run | None:
+    """The run of the first turn with this key, if there was one.
+
+    Raises:
+        KeyReused: The key was used for another turn.
+    """
+    if asked.key is None:
+        return None
+    try:
+        run = run_of(await db.records.get(KIND, key_id(asked.thread, asked.key)))
+    except RecordNotFound:
+        return None
+    if run.key != asked.print():
+        raise KeyReused(thread=asked.thread, key=asked.key)
+    return run
 
 
 async def _released(
@@ -366,8 +385,7 @@ async def _released(
         busy = TurnBusy(thread=thread.id, run=run.id, retry_after_ms=max(left, 0))
         if asked.busy != "wait":
             raise busy
-        await thread.changed(head.version, timeout=min(left / 1000, LOOK_AGAIN))
-        raise _Wait(busy)
+        raise _Busy(busy, head.version)
     lost = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
     over = spent(ended(run, lost, settings.clock()), before)
     over = msgspec.structs.replace(over, in_doubt=doubtful(head.state))

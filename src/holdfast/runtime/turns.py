@@ -19,8 +19,10 @@ from holdfast.runtime.recent import Recent
 from holdfast.runtime.resuming import resume
 from holdfast.runtime.runs import INTERRUPTED, QUEUED, SUSPENDED
 from holdfast.runtime.safety import without_store
-from holdfast.runtime.starting import Asked, Interrupted, Started, key_id, made_before, start
+from holdfast.runtime.starting import Asked, Interrupted, Started, earlier_run, key_id, made_before, start
 from holdfast.runtime.suspension import Decision
+from holdfast.runtime.turn_lines import LinePlace, TurnLines
+from holdfast.runtime.voice import record
 from holdfast.threads.database import Database
 
 log = logging.getLogger("holdfast")
@@ -33,6 +35,7 @@ class Turns:
     def __init__(self) -> None:
         self.touched: dict[str, tuple[Database, int]] = {}
         self._recent = Recent()
+        self._lines = TurnLines()
         self._tasks: dict[str, set[asyncio.Task[Done[Any]]]] = {}
         self._queues: dict[str, asyncio.Task[None]] = {}
 
@@ -89,19 +92,34 @@ class Turns:
 
     async def run(self, home: Home, asked: Asked, emit: Emit) -> Done[Any]:
         """Run a turn to its end, or put it into the queue. If none can be begun, the gates answer alone."""
-        try:
-            started = await self._begun(home, asked)
-        except StoreFailed as failure:
-            return await without_store(home.db, asked, home.settings, emit, failure)
-        return await self._went_on(home, asked, started, emit)
+        with self._lines.join(home.db, asked.thread) as place:
+            try:
+                await self._reach(home, asked, place)
+                started = await self._begun(home, asked)
+            except StoreFailed as failure:
+                place.disperse()  # those behind find the store as it is; one after another they wait too long
+                return await without_store(home.db, asked, home.settings, emit, failure)
+            return await self._went_on(home, asked, started, emit)
+
+    async def _reach(self, home: Home, asked: Asked, place: LinePlace) -> None:
+        """Wait in line, if this is a turn of its own and is to wait.
+
+        A turn sent again waits for its first sending alone, not for what came in between.
+        """
+        if asked.key is not None and await queueing.holds(home.db, key_id(asked.thread, asked.key)):
+            place.leave()  # the queue stands in line itself
+            self.drain(home, asked.thread)
+            seconds = home.settings.patience.turn
+            await queueing.left(home.db, asked.thread, key_id(asked.thread, asked.key), seconds=seconds)
+        if asked.busy != "wait" and not place.is_reached:
+            place.leave()
+        if not place.is_reached and await earlier_run(home.db, asked) is not None:
+            place.leave()
+        await place.reach()
 
     async def _begun(self, home: Home, asked: Asked) -> Started | Interrupted | Done[Any]:
         """Begin a turn, or put it into the queue."""
         db = home.db
-        if asked.key is not None and await queueing.holds(db, key_id(asked.thread, asked.key)):
-            self.drain(home, asked.thread)
-            seconds = home.settings.patience.turn
-            await queueing.left(db, asked.thread, key_id(asked.thread, asked.key), seconds=seconds)
         self.touch(home, asked.thread)
         if asked.busy != "queue":
             return await start(db, asked, home.settings, recent=self._recent)
@@ -156,6 +174,21 @@ class Turns:
                 return over
             return Done(thread=asked.thread, run=broken.run, version=0, termination=INTERRUPTED)
 
+    async def resume_run(
+        self, home: Home, thread: str, decisions: Mapping[str, Decision], emit: Emit
+    ) -> Done[Any]:
+        """Take up the run that stopped on a thread, at once; a turn that comes meanwhile stands behind it."""
+        with self._lines.join(home.db, thread) as place:
+            if not place.is_reached:
+                place.leave()
+            return await self.resumed(home, thread, decisions, emit)
+
+    async def record_voice(self, home: Home, asked: Asked) -> Done[Any]:
+        """Commit a turn that was spoken in a call, behind the turns that came before it."""
+        with self._lines.join(home.db, asked.thread) as place:
+            await place.reach()
+            return await record(home.db, asked, home.settings)
+
     async def resumed(
         self,
         home: Home,
@@ -182,9 +215,11 @@ class Turns:
 
     async def _drained(self, home: Home, thread: str) -> None:
         async def begin(asked: Asked, leave: Drop) -> Done[Any]:
-            self.touch(home, asked.thread)
-            started = await start(home.db, asked, home.settings, leave, recent=self._recent)
-            return await self._went_on(home, asked, started, nobody)
+            with self._lines.join(home.db, asked.thread) as place:
+                await place.reach()
+                self.touch(home, asked.thread)
+                started = await start(home.db, asked, home.settings, leave, recent=self._recent)
+                return await self._went_on(home, asked, started, nobody)
 
         try:
             await queueing.drained(home.db, thread, begin)
