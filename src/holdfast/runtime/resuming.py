@@ -148,6 +148,7 @@ def _held(run: Run, settings: Settings) -> Run:
         termination=None,
         problem=None,
         cancel=False,
+        awaited=False,
         in_doubt=(),
     )
 

@@ -25,7 +25,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``until`` is when its lease ends unless ``holder`` renews it; ``epoch`` counts who has held it.
     ``output`` is kept only for a turn that may be repeated by its key. ``first`` is the version of its first
-    changeset.
+    changeset. ``awaited`` says that a turn of another process waits for its end.
     """
 
     id: str
@@ -45,6 +45,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str | None = None
     output: JSON = None
     cancel: bool = False
+    awaited: bool = False
     in_doubt: tuple[str, ...] = ()
     first: int = 0
     revision: int = 0

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -385,11 +386,21 @@ async def _released(
         busy = TurnBusy(thread=thread.id, run=run.id, retry_after_ms=max(left, 0))
         if asked.busy != "wait":
             raise busy
+        await _mark_awaited(db, run, asked, head.owner)
         raise _Busy(busy, head.version)
     lost = Ending(termination=INTERRUPTED, problem="Its process ended before it did.")
     over = spent(ended(run, lost, settings.clock()), before)
     over = msgspec.structs.replace(over, in_doubt=doubtful(head.state))
     return [Put(record=record_of(over, head.owner), expect=run.revision)]
+
+
+async def _mark_awaited(db: Database, run: Run, asked: Asked, owner: str | None) -> None:
+    """Tell whoever holds a run, once, that a turn waits for its end; one sent again waits for itself."""
+    if run.awaited or (asked.key is not None and run.id == key_id(asked.thread, asked.key)):
+        return
+    with suppress(RevisionConflict):  # it was renewed or has ended: the next look finds out which
+        awaited = msgspec.structs.replace(run, awaited=True)
+        await db.records.put(record_of(awaited, owner), expect=run.revision)
 
 
 def is_over(run: Run, now: int) -> bool:

@@ -12,18 +12,35 @@ from holdfast.threads.thread import Thread
 LOOK_AGAIN = 1.0
 """Seconds between two looks of a waiting turn at the database: at a thread that changes, or that does not."""
 
+HOLD_SECONDS = 0.5
+"""How long a line keeps a thread, turn after turn, although another process waits for it."""
+YIELD_SECONDS = 1.5
+"""How long a line lets another process go first: until that has certainly looked, and a little longer."""
+
 LineKey: TypeAlias = tuple[str, str | None, str]
 """Tenant, user and thread. Nobody stands in a line with turns that they could not see."""
+
+
+class ThreadLine:
+    """The turns of this process that hold a thread or wait for it; the first is at work."""
+
+    def __init__(self) -> None:
+        self.places: deque[LinePlace] = deque()
+        self.held_since: float | None = None
+        self.is_awaited = False
+        self.yields_at: int | None = None
+        """The version at which the next turn lets another process go first, if it is to."""
 
 
 class LinePlace:
     """A place in the line of a thread, taken when a turn is asked for and given up when it has ended."""
 
-    def __init__(self, line: "deque[LinePlace]") -> None:
+    def __init__(self, line: ThreadLine) -> None:
         self._line = line
-        self._reached = asyncio.get_running_loop().create_future()
-        line.append(self)
-        if line[0] is self:
+        self._loop = asyncio.get_running_loop()
+        self._reached = self._loop.create_future()
+        line.places.append(self)
+        if line.places[0] is self:
             self._reached.set_result(None)
 
     @property
@@ -31,21 +48,41 @@ class LinePlace:
         """Whether there is nothing to wait for: no turn is before it, or the place was given up."""
         return self._reached.done()
 
-    async def reach(self) -> None:
-        """Return once no turn is before it."""
+    async def reach(self, thread: Thread) -> None:
+        """Return once no turn is before it, and after a turn of another process whose time has come."""
         await self._reached
+        version, self._line.yields_at = self._line.yields_at, None
+        if version is not None:
+            await thread.changed(version, timeout=YIELD_SECONDS)
 
     def leave(self) -> None:
         """Give the place up, once or again; the turn goes on without one, and the next in line moves up."""
-        if self in self._line:
-            self._line.remove(self)
-            if self._line:
-                self._line[0].move_up()
+        places = self._line.places
+        if self in places:
+            places.remove(self)
+            if places:
+                places[0].move_up()
         self.move_up()
+
+    def start_turn(self) -> None:
+        """Note that a turn of the line has the thread now."""
+        if self._line.held_since is None:
+            self._line.held_since = self._loop.time()
+
+    def end_turn(self, version: int, *, awaited: bool) -> None:
+        """Have the next in line let a turn of another process go first, if one waits and the line held on long.
+
+        Without it a line that never empties would keep other processes out: it follows itself at once, and
+        they see that a thread has become free only when they look.
+        """
+        line = self._line
+        line.is_awaited = line.is_awaited or awaited
+        if line.is_awaited and self._loop.time() - (line.held_since or 0.0) >= HOLD_SECONDS:
+            line.is_awaited, line.held_since, line.yields_at = False, None, version
 
     def disperse(self) -> None:
         """Let all who wait in the line try by themselves, as if each were the first."""
-        for place in self._line:
+        for place in self._line.places:
             place.move_up()
 
     def move_up(self) -> None:
@@ -63,19 +100,19 @@ class TurnLines:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[LineKey, deque[LinePlace]] = {}
+        self._lines: dict[LineKey, ThreadLine] = {}
 
     @contextmanager
     def join(self, db: Database, thread: str) -> Iterator[LinePlace]:
         """Take the last place in a thread's line, and give it up at the end."""
         key = (db.tenant, db.user, thread)
-        line = self._lines.setdefault(key, deque())
+        line = self._lines.setdefault(key, ThreadLine())
         place = LinePlace(line)
         try:
             yield place
         finally:
             place.leave()
-            if not line and self._lines.get(key) is line:
+            if not line.places and self._lines.get(key) is line:
                 del self._lines[key]
 
 

@@ -99,7 +99,7 @@ class Turns:
             except StoreFailed as failure:
                 place.disperse()  # those behind find the store as it is; one after another they wait too long
                 return await without_store(home.db, asked, home.settings, emit, failure)
-            return await self._went_on(home, asked, started, emit)
+            return await self._went_on(home, asked, started, emit, place)
 
     async def _reach(self, home: Home, asked: Asked, place: LinePlace) -> None:
         """Wait in line, if this is a turn of its own and is to wait.
@@ -115,7 +115,7 @@ class Turns:
             place.leave()
         if not place.is_reached and await earlier_run(home.db, asked) is not None:
             place.leave()
-        await place.reach()
+        await place.reach(home.db.thread(asked.thread))
 
     async def _begun(self, home: Home, asked: Asked) -> Started | Interrupted | Done[Any]:
         """Begin a turn, or put it into the queue."""
@@ -135,13 +135,20 @@ class Turns:
         return Done(thread=asked.thread, run=key_id(asked.thread, key), version=0, termination=QUEUED)
 
     async def _went_on(
-        self, home: Home, asked: Asked, started: Started | Interrupted | Done[Any], emit: Emit
+        self,
+        home: Home,
+        asked: Asked,
+        started: Started | Interrupted | Done[Any],
+        emit: Emit,
+        place: LinePlace,
     ) -> Done[Any]:
         if isinstance(started, Done):
             return started
         if isinstance(started, Interrupted):
-            return await self._taken_up(home, asked, started, emit)
+            return await self._taken_up(home, asked, started, emit, place)
+        place.start_turn()
         done = await drive(started, home.settings, emit)
+        place.end_turn(started.journal.version, awaited=started.journal.run.awaited)
         if done.termination != SUSPENDED and (rest := started.journal.rest) is not None:
             self._recent.keep(home.db, rest)
         return done
@@ -157,7 +164,9 @@ class Turns:
         while (oldest := next(iter(self.touched.items())))[1][1] < idle:
             del self.touched[oldest[0]]
 
-    async def _taken_up(self, home: Home, asked: Asked, broken: Interrupted, emit: Emit) -> Done[Any]:
+    async def _taken_up(
+        self, home: Home, asked: Asked, broken: Interrupted, emit: Emit, place: LinePlace
+    ) -> Done[Any]:
         """Go on with a turn that was begun before, unless somebody else does who was sent it too.
 
         If the thread has gone on without it, that is its end.
@@ -167,7 +176,8 @@ class Turns:
         except TurnBusy:
             if asked.busy != "wait":
                 raise
-            return await self._went_on(home, asked, await start(home.db, asked, home.settings), emit)
+            started = await start(home.db, asked, home.settings)
+            return await self._went_on(home, asked, started, emit, place)
         except InvalidArgument:
             over = await made_before(home.db, asked, home.settings)
             if isinstance(over, Done):
@@ -186,7 +196,7 @@ class Turns:
     async def record_voice(self, home: Home, asked: Asked) -> Done[Any]:
         """Commit a turn that was spoken in a call, behind the turns that came before it."""
         with self._lines.join(home.db, asked.thread) as place:
-            await place.reach()
+            await place.reach(home.db.thread(asked.thread))
             return await record(home.db, asked, home.settings)
 
     async def resumed(
@@ -216,10 +226,10 @@ class Turns:
     async def _drained(self, home: Home, thread: str) -> None:
         async def begin(asked: Asked, leave: Drop) -> Done[Any]:
             with self._lines.join(home.db, asked.thread) as place:
-                await place.reach()
+                await place.reach(home.db.thread(asked.thread))
                 self.touch(home, asked.thread)
                 started = await start(home.db, asked, home.settings, leave, recent=self._recent)
-                return await self._went_on(home, asked, started, nobody)
+                return await self._went_on(home, asked, started, nobody, place)
 
         try:
             await queueing.drained(home.db, thread, begin)
