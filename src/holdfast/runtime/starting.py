@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -395,12 +394,15 @@ async def _released(
 
 
 async def _mark_awaited(db: Database, run: Run, asked: Asked, owner: str | None) -> None:
-    """Tell whoever holds a run, once, that a turn waits for its end; one sent again waits for itself."""
+    """Tell whoever holds a run, once, that a turn waits for its end; one sent again waits for itself.
+
+    Raises:
+        RevisionConflict: It was renewed or has ended; another look finds out which.
+    """
     if run.awaited or (asked.key is not None and run.id == key_id(asked.thread, asked.key)):
         return
-    with suppress(RevisionConflict):  # it was renewed or has ended: the next look finds out which
-        awaited = msgspec.structs.replace(run, awaited=True)
-        await db.records.put(record_of(awaited, owner), expect=run.revision)
+    awaited = msgspec.structs.replace(run, awaited=True)
+    await db.records.put(record_of(awaited, owner), expect=run.revision)
 
 
 def is_over(run: Run, now: int) -> bool:

@@ -70,7 +70,7 @@ class LinePlace:
             self._line.held_since = self._loop.time()
 
     def end_turn(self, version: int, *, awaited: bool) -> None:
-        """Have the next in line let a turn of another process go first, if one waits and the line held on long.
+        """Have the next in line let a turn of another process go first, if one waits and it is time.
 
         Without it a line that never empties would keep other processes out: it follows itself at once, and
         they see that a thread has become free only when they look.
