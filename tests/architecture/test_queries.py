@@ -80,6 +80,7 @@ ONLY_POSTGRES = {
         "claim",
     ],
     "a pragma tells of commits": ["seen"],
+    "a file is used by one machine, which has a clock": ["server_time"],
     "a server is vacuumed, unless somebody keeps removed rows alive": ["moment", "holding", "vacuum"],
     "a dump is loaded beside what it replaces, where a file has another name": [
         "export_snapshot",

@@ -120,6 +120,10 @@ class FatedStore:
         """A number that differs once anybody may have changed a thread."""
         return await self._store.stirred(after, timeout)
 
+    def now(self) -> int:
+        """The time by the clock that all who write share."""
+        return self._store.now()
+
     async def report(self) -> Report:
         """What the store says about its health."""
         return await self._store.report()

@@ -16,7 +16,6 @@ from holdfast.core.encoding import JSON, encode, plain
 from holdfast.runtime.crises import Crisis, crises, due
 from holdfast.runtime.crises import extend as extended
 from holdfast.runtime.crises import purge as purged
-from holdfast.runtime.settings import now_ms
 from holdfast.threads.database import Database
 
 DATE = ["%Y-%m-%d"]
@@ -75,7 +74,9 @@ async def extend(
     last = _ms(until + timedelta(days=1))
     async with call.database() as db:
         await _noted(db, "extend crises", thread, owner, until=last, ids=len(ids or ()))
-        count = await extended(db, until=last or 0, now=now_ms(), ids=ids or (), thread=thread, owner=owner)
+        count = await extended(
+            db, until=last or 0, now=db.store.now(), ids=ids or (), thread=thread, owner=owner
+        )
     words = f"{render.some(count, 'row')} kept through {until.date()}."
     return Answer(value={"extended": count, "until": last}, shown=Text(words))
 
@@ -94,7 +95,7 @@ async def purge(
     async with call.database() as db:
         if not dry_run:
             await noted(db, "purge crises")
-        count = await due(db, now=now_ms()) if dry_run else await purged(db, now=now_ms())
+        count = await due(db, now=db.store.now()) if dry_run else await purged(db, now=db.store.now())
     words = f"{render.some(count, 'row')} {'due' if dry_run else 'purged'}."
     return Answer(value={"due" if dry_run else "purged": count}, shown=Text(words))
 

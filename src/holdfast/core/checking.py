@@ -6,6 +6,7 @@ import msgspec
 
 from holdfast.core.encoding import TAG_BYTES, check_id, encode_checked
 from holdfast.core.errors import InvalidArgument, TooLarge
+from holdfast.core.leases import LONGEST_LEASE_MS
 from holdfast.core.planning import Ready
 from holdfast.core.stored import prepare
 from holdfast.core.values import (
@@ -45,10 +46,12 @@ def check_lease(lease_ms: int) -> int:
     """How long a job is held, as every store can keep it.
 
     Raises:
-        InvalidArgument: It is longer than anybody lives.
+        InvalidArgument: It is longer than an hour.
     """
-    if not -MOST <= lease_ms <= MOST:
-        raise InvalidArgument(problem=f"A lease of {lease_ms} ms cannot be kept.")
+    if not -MOST <= lease_ms <= LONGEST_LEASE_MS:
+        raise InvalidArgument(
+            problem=f"A lease of {lease_ms} ms is too long; an hour is the most. Extend it."
+        )
     return lease_ms
 
 

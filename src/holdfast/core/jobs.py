@@ -2,10 +2,11 @@
 
 import msgspec
 
+from holdfast.core.leases import LONGEST_LEASE_MS, is_over
 from holdfast.core.values import Job
 
 FIRST_DELAY_MS = 1_000
-LONGEST_DELAY_MS = 3_600_000
+LONGEST_DELAY_MS = LONGEST_LEASE_MS
 
 
 def delay_ms(attempts: int) -> int:
@@ -34,7 +35,7 @@ def failed(job: Job, problem: str, now: int) -> Job:
 def released(job: Job, now: int) -> Job:
     """A job that nobody is at any more, as if it had not been tried."""
     return msgspec.structs.replace(
-        job, status="waiting", token=None, until=0, due=now, attempts=max(job.attempts - 1, 0)
+        job, status="waiting", token=None, until=0, due=min(job.due, now), attempts=max(job.attempts - 1, 0)
     )
 
 
@@ -58,8 +59,16 @@ def tried(job: Job, token: str, until: int, now: int) -> Job:
     return claimed(job, token, until)
 
 
+def latest_ms(now: int) -> int:
+    """The time after which no claim made by now ends, and no pause after a failure.
+
+    What says otherwise was written by a clock that ran ahead, and counts for nothing.
+    """
+    return now + LONGEST_LEASE_MS
+
+
 def is_due(job: Job, now: int) -> bool:
     """Whether a job may be claimed: it waits and its time has come, or its claim ran out."""
     if job.status == "waiting":
-        return job.due <= now
-    return job.status == "running" and job.until <= now
+        return job.due <= now or (job.attempts > 0 and job.due > latest_ms(now))
+    return job.status == "running" and is_over(job.until, now)

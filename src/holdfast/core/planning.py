@@ -23,7 +23,7 @@ from holdfast.core.errors import (
     VersionConflict,
 )
 from holdfast.core.holding import HOLD
-from holdfast.core.jobs import is_lost, tried
+from holdfast.core.jobs import is_lost, latest_ms, tried
 from holdfast.core.ops import Document, apply
 from holdfast.core.owners import check_memory_owner, owned, owner_for
 from holdfast.core.pairing import is_talk, open_after
@@ -483,7 +483,7 @@ def plan_claim(kinds: Sequence[str], limit: int, lease_ms: int, setting: Setting
     wanted, given_up = 0, 0
     while wanted < limit + given_up and len(due) == wanted:  # those given up are in nobody's way
         wanted = limit + given_up
-        due = yield from ask(AskDue(tuple(kinds), setting.now, wanted))
+        due = yield from ask(AskDue(tuple(kinds), setting.now, latest_ms(setting.now), wanted))
         given_up = sum(map(is_lost, due))
     until = setting.now + lease_ms
     effects: list[Effect] = [

@@ -81,6 +81,10 @@ class Store(Protocol):
         """
         ...
 
+    def now(self) -> int:
+        """The time by the clock that all who write to the medium share, in milliseconds since 1970."""
+        ...
+
     async def report(self) -> Report:
         """What the store says about its health."""
         ...

@@ -203,10 +203,14 @@ class AskJobs(Ask[list[Job]], frozen=True):
 
 
 class AskDue(Ask[list[Job]], frozen=True):
-    """Jobs of some kinds that may be claimed now: waiting and due, or held by a claim that ran out."""
+    """Jobs of some kinds that may be claimed now: waiting and due, or held by a claim that ran out.
+
+    A claim that ends after ``latest`` counts as run out, and a job that has failed and is due then as due.
+    """
 
     kinds: tuple[str, ...]
     now: int
+    latest: int
     limit: int
 
 

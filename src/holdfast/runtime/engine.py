@@ -31,7 +31,7 @@ from holdfast.runtime.resting import compact_at_rest
 from holdfast.runtime.retaining import Retaining
 from holdfast.runtime.rewinding import ANYWHERE, Rewound, rewind
 from holdfast.runtime.schema import Conversation, Schema, Shape
-from holdfast.runtime.settings import RunIds, Settings, now_ms
+from holdfast.runtime.settings import RunIds, Settings
 from holdfast.runtime.starting import Asked, Busy, reader
 from holdfast.runtime.statuses import SessionStatus, session_status
 from holdfast.runtime.steps import Prices
@@ -99,7 +99,7 @@ class Runtime(Generic[Shape, Output]):
         embedding_provider: EmbeddingProvider | None = None,
         pinned: bool = True,
         crisis_days: float = KEEP_DAYS,
-        clock: Callable[[], int] = now_ms,
+        clock: Callable[[], int] | None = None,
         new_id: Callable[[], str] | None = None,
     ) -> None:
         self._db = db
@@ -126,7 +126,7 @@ class Runtime(Generic[Shape, Output]):
             memory_store=db.records,
             crisis_log_backend=db.records,
             crisis_days=crisis_days,
-            clock=clock,
+            clock=clock or db.store.now,
             new_id=new_id or RunIds(),
         )
         self._homes = Homes(Home(db=db, settings=self._settings), pinned=pinned)

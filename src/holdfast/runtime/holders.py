@@ -26,9 +26,14 @@ def _process(pid: int) -> Holder:
     return Holder(place=_place(), pid=pid, started=_started(pid))
 
 
+def is_here(holder: Holder) -> bool:
+    """Whether a process is or was on this machine, so that its end can be told."""
+    return bool(holder.place) and holder.place == _place()
+
+
 def is_gone(holder: Holder) -> bool:
     """Whether a process has certainly ended. One on another machine may be alive for all we know."""
-    if not holder.place or holder.place != _place():
+    if not is_here(holder):
         return False
     try:
         os.kill(holder.pid, 0)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.core.checking import check_lease
 from holdfast.core.errors import InvalidArgument
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.context import (
@@ -74,5 +75,6 @@ class Settings:
         check_output(self.schema, self.output)
         check_upgrades(self.schema, self.upgrades)
         check_stages(self.stages)
+        check_lease(int(self.lease_seconds * 1000))
         if self.ends_at_once < 1:
             raise InvalidArgument(problem="At least one episode must be ended at a time.")

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from holdfast.core import places
+from holdfast.core import leases, places
 from holdfast.core.encoding import JSON, encode, plain
 from holdfast.core.errors import (
     KeyReused,
@@ -41,7 +41,7 @@ from holdfast.runtime.crises import Assessment, CrisisRows
 from holdfast.runtime.draft import Draft, ReadLog, sizes_after
 from holdfast.runtime.episodes import TEXT, VOICE, Episode, active_episode, saved, touched
 from holdfast.runtime.events import USER_MESSAGE, VOICE_TURN
-from holdfast.runtime.holders import is_gone, this_process
+from holdfast.runtime.holders import is_gone, is_here, this_process
 from holdfast.runtime.inputs import MESSAGE
 from holdfast.runtime.journal import ThreadJournal, ended
 from holdfast.runtime.outputs import Done, done_before
@@ -406,5 +406,13 @@ async def _mark_awaited(db: Database, run: Run, asked: Asked, owner: str | None)
 
 
 def is_over(run: Run, now: int) -> bool:
-    """Whether nobody holds a run any more: its lease has run out, or its process is gone."""
-    return run.until <= now or (run.holder is not None and is_gone(run.holder))
+    """Whether nobody holds a run any more: its lease has run out, or its process is gone.
+
+    A process that is certainly there renews its lease, so only its end counts, however far off it seems: the
+    clock may have been set back meanwhile.
+    """
+    if run.holder is not None and is_gone(run.holder):
+        return True
+    if run.holder is not None and is_here(run.holder):
+        return run.until <= now
+    return leases.is_over(run.until, now)

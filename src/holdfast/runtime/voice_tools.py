@@ -19,7 +19,6 @@ from holdfast.runtime.changes import Change, take_in
 from holdfast.runtime.draft import Draft
 from holdfast.runtime.events import TOOL_RESULTS
 from holdfast.runtime.schema import Schema
-from holdfast.runtime.settings import now_ms
 from holdfast.runtime.starting import reader
 from holdfast.runtime.tools import Effect, Outcome, Suspend, Tool, ToolContext, Unfinished
 from holdfast.threads.database import Database
@@ -134,7 +133,7 @@ class _Call:
             id=self._context.key,
             owner=asked.user,
             tags=(f"thread:{asked.thread}",),
-            sort=now_ms(),
+            sort=self._db.store.now(),
             body=plain(Kept(tool=asked.name, status=status, output=output)),
         )
 

@@ -278,7 +278,7 @@ async def _tended(serving: Serving) -> None:
 
     async def known() -> list[str]:
         registered = [tenant.id async for tenant in directory.every(Tenant) if tenant.enabled]
-        before = time.time_ns() // 1_000_000 - int(serving.settings.key_hours * HOUR_MS)
+        before = serving.db.store.now() - int(serving.settings.key_hours * HOUR_MS)
         tenants = list(dict.fromkeys([DEFAULT_TENANT, *registered, *serving.runtimes.tenants]))
         for tenant in tenants:
             await repeating.forget(serving.db.scope(tenant=tenant), before=before)

@@ -7,7 +7,6 @@ makes a thread; any other request that dies before its answer is kept is done ag
 import asyncio
 import base64
 import hashlib
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -18,6 +17,7 @@ from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.core import leases
 from holdfast.core.encoding import TAG_BYTES, check_id, encode, plain
 from holdfast.core.errors import (
     HoldfastError,
@@ -133,7 +133,7 @@ class Kept:
             KeyReused: It was used for another request.
             RequestPending: The first request is still at work.
         """
-        now = time.time_ns() // 1_000_000
+        now = self._db.store.now()
         try:
             record = await self._db.records.get(KIND, self._id)
         except RecordNotFound:
@@ -144,7 +144,7 @@ class Kept:
                 raise KeyReused(thread=self._path, key=self._key)
             if before.status is not None:
                 return before
-            if before.until > now:
+            if not leases.is_over(before.until, now):
                 raise RequestPending(key=self._key, retry_after_ms=1_000)
         self._revision = record.revision if record else 0
         await self.renew()
@@ -156,8 +156,7 @@ class Kept:
         Raises:
             RequestPending: Another one is, with the same key.
         """
-        now = time.time_ns() // 1_000_000
-        at_work = Answered(asked=self._asked, until=now + PENDING_MS)
+        at_work = Answered(asked=self._asked, until=self._db.store.now() + PENDING_MS)
         await self._write(Put(record=self._record(at_work), expect=self._revision))
 
     @asynccontextmanager
@@ -235,7 +234,7 @@ class Kept:
             owner=self._owner,
             tags=tuple(tags),
             body=plain(answered),
-            sort=time.time_ns() // 1_000_000,
+            sort=self._db.store.now(),
         )
 
 

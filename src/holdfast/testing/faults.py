@@ -58,6 +58,10 @@ class FailingStore:
         """A number that differs once anybody may have changed a thread."""
         return await self._call(lambda: self._store.stirred(after, timeout))
 
+    def now(self) -> int:
+        """The time by the clock that all who write share."""
+        return self._store.now()
+
     async def report(self) -> Report:
         """What the store says about its health."""
         return await self._store.report()

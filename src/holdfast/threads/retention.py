@@ -1,6 +1,5 @@
 """What must stay and what may go: legal holds, rules by age and label, and the receipts of what went."""
 
-import time
 from collections.abc import Sequence
 
 import msgspec
@@ -48,7 +47,7 @@ class Retention:
         if not reason.strip():
             raise InvalidArgument(problem="Say why it is held.")
         whose = owner if what == "owner" else await self._owner_of(name)
-        held = Hold(what=what, name=name, reason=reason, since=time.time_ns() // 1_000_000)
+        held = Hold(what=what, name=name, reason=reason, since=self._store.now())
         write = Put(record=holding.record_of(held, whose))
         await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))
         return held
@@ -108,7 +107,7 @@ class Retention:
         What is held stays, and is counted.
         """
         check_operator(self._scope)
-        at = time.time_ns() // 1_000_000 if now is None else now
+        at = self._store.now() if now is None else now
         wanted = await self.rules() if rules is None else [retaining.checked(rule) for rule in rules]
         return [await self._applied(rule, at, dry_run=dry_run, told=told) for rule in wanted]
 

@@ -1,7 +1,6 @@
 """LangGraph's store, on Holdfast's records: namespaces, filters, time to live and search by meaning."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -36,10 +35,6 @@ PAGE = 200
 FOREVER = 1e9
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class Store(BaseStore):
     """Keeps LangGraph's long-term memory in Holdfast's records.
 
@@ -56,7 +51,7 @@ class Store(BaseStore):
         *,
         index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,
-        clock: Callable[[], int] = _now,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self.ttl_config = ttl
         self._line = Line(db)
@@ -148,10 +143,14 @@ class Store(BaseStore):
                 )
         return vectors
 
+    def _now(self, db: Database) -> int:
+        """The time by the clock that was given, or by the one that all who write to the database share."""
+        return db.store.now() if self._clock is None else self._clock()
+
     # Doing.
 
     async def _done(self, db: Database, asked: "_Batch", vectors: Mapping[str, Vector]) -> list[Result]:
-        now = self._clock()
+        now = self._now(db)
         results: list[Result] = []
         for op in asked.ops:
             match op:
@@ -235,7 +234,7 @@ class Store(BaseStore):
                     continue
 
     async def _sweep(self, db: Database) -> int:
-        now, gone = self._clock(), 0
+        now, gone = self._now(db), 0
         async for record in _found(db, RecordQuery(kind=KIND, tags=(EXPIRING,), limit=PAGE)):
             if not keeping.kept_in(record).is_alive(now):
                 try:

@@ -25,7 +25,6 @@ from holdfast.server.identity.entries import (
     tag_of,
 )
 from holdfast.server.identity.values import Identity
-from holdfast.stores.clock import now_ms
 from holdfast.threads.database import Database
 
 SERVER: Final = "$server"
@@ -78,9 +77,9 @@ class Whereabouts:
 class Directory:
     """Tenants, workspaces, users, memberships, logins and keys."""
 
-    def __init__(self, db: Database, now: Callable[[], int] = now_ms) -> None:
+    def __init__(self, db: Database, now: Callable[[], int] | None = None) -> None:
         self.db = Database(db.store, Scope(tenant=SERVER))
-        self.now = now
+        self.now = now or db.store.now
 
     async def add(self, entry: E) -> E:
         """Enter somebody; what is there already in the same words stays. A tenant comes with a workspace.

@@ -13,7 +13,6 @@ from holdfast.client.operations import AuditPage, Counted, CrisisPage, CrisisVie
 from holdfast.core.encoding import encode, plain
 from holdfast.core.values import RecordQuery
 from holdfast.runtime.crises import CRISIS, Crisis, crises, crisis_of, due, extend, purge
-from holdfast.runtime.settings import now_ms
 from holdfast.server import audit
 from holdfast.server.callers import ADMIN, AUDITOR, Calling
 from holdfast.server.routes.threads import Cursor, Limit
@@ -106,7 +105,7 @@ async def extend_crises(data: JSONBody[NewExtension], caller: Calling) -> Counte
         facts={"until": data.until, "ids": len(data.ids)},
     )
     count = await extend(
-        db, until=data.until, now=now_ms(), ids=data.ids, thread=data.thread, owner=data.owner
+        db, until=data.until, now=db.store.now(), ids=data.ids, thread=data.thread, owner=data.owner
     )
     return Counted(rows=count)
 
@@ -116,9 +115,9 @@ async def purge_crises(data: JSONBody[NewPurge], caller: Calling) -> Counted:
     """Delete the rows of the crisis log whose date has come. Role admin."""
     db = caller.operating()
     if data.dry_run:
-        return Counted(rows=await due(db, now=now_ms()))
+        return Counted(rows=await due(db, now=db.store.now()))
     await audit.note(db, caller.identity, "purge crises")
-    return Counted(rows=await purge(db, now=now_ms()))
+    return Counted(rows=await purge(db, now=db.store.now()))
 
 
 @get("/audit", operation_id="list_audit")

@@ -17,7 +17,6 @@ from holdfast.core.values import Record
 from holdfast.runtime.ending import FEEDBACK
 from holdfast.runtime.episodes import active_episode
 from holdfast.runtime.searching import KINDS, Search, SearchKind, search_everything
-from holdfast.runtime.settings import now_ms
 from holdfast.server import audit
 from holdfast.server.callers import ADMIN, Calling, named, reachable
 from holdfast.server.repeating import KEY
@@ -78,7 +77,7 @@ async def give_feedback(
     episode = await active_episode(caller.db, data.thread)
     said = request.headers.get(KEY) or secrets.token_hex(16)
     about = episode.id if episode is not None else data.thread
-    now = now_ms()
+    now = caller.db.store.now()
     body: dict[str, JSON] = {
         "label": data.label,
         "source": "http",

@@ -89,6 +89,10 @@ class MemoryStore:
         """A number that is no longer ``after`` once anybody may have changed a thread."""
         return await self._wakes.stirred(after, timeout)
 
+    def now(self) -> int:
+        """The time by this machine's clock, in milliseconds since 1970."""
+        return self._clock()
+
     async def report(self) -> Report:
         """What the store says about its health."""
         threads = sum(len(tenant.ids) for tenant in self._tenants.values())

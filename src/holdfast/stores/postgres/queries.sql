@@ -224,7 +224,12 @@ SELECT holdfast.held(holdfast.index(
 
 -- name: claim
 SELECT id, kind, body, owner, key, due, attempts, attempts_limit, status, token, until, problem
-FROM holdfast.claim(%b::text, %b::text, %b::text[], %b::bigint, %b::bigint, %b::bigint, %b::bytea)
+FROM holdfast.claim(
+    %b::text, %b::text, %b::text[], %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bytea
+)
+
+-- name: server_time
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now
 
 -- Not to_regclass: after waiting for somebody else's migration it may still answer from its cache.
 -- name: has_schema

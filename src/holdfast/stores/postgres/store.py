@@ -17,17 +17,17 @@ from holdfast.core.errors import (
     ThreadNotFound,
 )
 from holdfast.core.heads import Heads
-from holdfast.core.jobs import LOST
+from holdfast.core.jobs import LOST, latest_ms
 from holdfast.core.owners import obstacle
 from holdfast.core.planning import Plan, Setting
 from holdfast.core.ports import Report, Scrubbed
 from holdfast.core.rows import Advance, Ask, Asking, AskThread, Effect, answered_later, ask
 from holdfast.core.values import Job, Limits, Scope
 from holdfast.stores.chance import Chance
-from holdfast.stores.clock import now_ms
 from holdfast.stores.postgres.address import parse
 from holdfast.stores.postgres.answers import Row, job_of, query_of
 from holdfast.stores.postgres.arrays import Texts
+from holdfast.stores.postgres.clock import ServerClock
 from holdfast.stores.postgres.connections import Connections, over, told
 from holdfast.stores.postgres.effects import alone, calls_of, together
 from holdfast.stores.postgres.errors import STORE, ConnectionLost, Gone, StaleEffect, TryAgain
@@ -58,7 +58,7 @@ class PostgresStore:
     """Threads, records and jobs in a PostgreSQL database.
 
     A pool that is given stays the giver's: ``close`` leaves it open. Its connections may be in autocommit or
-    not, and are given back as they came.
+    not, and are given back as they came. Unless a clock is given, the server's decides what time it is.
     """
 
     name = "postgres"
@@ -68,14 +68,14 @@ class PostgresStore:
         pool: AsyncConnectionPool[Any],
         *,
         limits: Limits | None = None,
-        clock: Callable[[], int] = now_ms,
+        clock: Callable[[], int] | None = None,
         random: Callable[[int], bytes] | None = None,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self.limits = limits or Limits()
         self._connections = Connections(pool)
         self._owned = False
-        self._clock = clock
+        self._clock: Callable[[], int] = clock or ServerClock(self._server_time)
         self._random = random or Chance()
         self._heads = Heads()
         self._wakes = Wakes(self, seconds=poll_seconds)
@@ -109,6 +109,7 @@ class PostgresStore:
         store._owned = True
         try:
             await pool.open()
+            await store._refresh_clock()
         except BaseException:
             await over(asyncio.ensure_future(store.close()))
             raise
@@ -150,18 +151,20 @@ class PostgresStore:
 
     async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
         """Jobs that are due, now held by a claim of their own for so long."""
-        now = self._clock()
-        values = (
-            scope.tenant,
-            scope.user,
-            Texts(kinds),
-            Int8(limit),
-            Int8(now),
-            Int8(now + lease_ms),
-            LOST.encode(),
-        )
         self._enter()
         try:
+            await self._refresh_clock()
+            now = self._clock()
+            values = (
+                scope.tenant,
+                scope.user,
+                Texts(kinds),
+                Int8(limit),
+                Int8(now),
+                Int8(latest_ms(now)),
+                Int8(now + lease_ms),
+                LOST.encode(),
+            )
             rows = await self._write(lambda: self._connections.fetch("claim", values))
         finally:
             self._leave()
@@ -177,6 +180,10 @@ class PostgresStore:
     async def stirred(self, after: int, timeout: float) -> int:
         """A number that is no longer ``after`` once anybody may have changed a thread."""
         return await self._wakes.stirred(after, timeout)
+
+    def now(self) -> int:
+        """The time by the server's clock, in milliseconds since 1970."""
+        return self._clock()
 
     async def sign(self) -> object:
         """Which transactions of the server are seen; it differs once another one is."""
@@ -266,7 +273,16 @@ class PostgresStore:
 
     # Changes.
 
+    async def _server_time(self) -> int:
+        rows = await self._again(lambda: self._connections.fetch("server_time"))
+        return int(rows[0][0])
+
+    async def _refresh_clock(self) -> None:
+        if isinstance(self._clock, ServerClock):
+            await self._clock.refresh()
+
     async def _plan(self, scope: Scope, planning: Planning, *, fresh: bool) -> Plan:
+        await self._refresh_clock()
         for _ in range(READ_ATTEMPTS):
             setting = Setting(
                 scope=scope,

@@ -187,7 +187,10 @@ class Answers:
     def _due(self, question: AskDue) -> list[Job]:
         kinds = encode(question.kinds).decode()
         return [
-            job_of(row) for row in self._rows("due_jobs", kinds=kinds, now=question.now, limit=question.limit)
+            job_of(row)
+            for row in self._rows(
+                "due_jobs", kinds=kinds, now=question.now, latest=question.latest, limit=question.limit
+            )
         ]
 
     def _threads(self, question: AskThreads) -> list[ThreadRow | Unreadable]:

@@ -522,7 +522,8 @@ WHERE tenant = :tenant AND id = :id AND token IS :token AND (:user IS NULL OR ow
 SELECT id, kind, owner, name, due, attempts, most, status, token, until, problem, body
 FROM jobs
 WHERE tenant = :tenant AND (:user IS NULL OR owner = :user) AND kind IN (SELECT value FROM json_each(:kinds))
-    AND ((status = 'waiting' AND due <= :now) OR (status = 'running' AND until <= :now))
+    AND ((status = 'waiting' AND (due <= :now OR (attempts > 0 AND due > :latest)))
+        OR (status = 'running' AND (until <= :now OR until > :latest)))
 ORDER BY due, id
 LIMIT :limit;
 

@@ -109,6 +109,10 @@ class SqliteStore:
         """A number that is no longer ``after`` once anybody may have changed a thread."""
         return await self._wakes.stirred(after, timeout)
 
+    def now(self) -> int:
+        """The time by this machine's clock, in milliseconds since 1970."""
+        return self._clock()
+
     async def report(self) -> Report:
         """What the store says about its health."""
         return await self._readers.run(self._report)

@@ -12,6 +12,9 @@ from holdfast.testing.clock import Clock
 from holdfast.testing.given import Given, Opening
 from holdfast.threads.database import Database
 
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
 
 class JobsContract(Given):
     """How jobs are done."""
@@ -185,6 +188,55 @@ class JobsContract(Given):
         await db.jobs.enqueue(Job(id="a", kind="work", body=2))
 
         assert [job.body for job in await db.jobs.list()] == [1]
+
+    @pytest.mark.promise("F-13", "T-14")
+    async def test_a_claim_by_a_clock_that_ran_ahead_is_not_believed(
+        self, db: Database, clock: Clock
+    ) -> None:
+        await db.jobs.enqueue(Job(id="j", kind="work"))
+        clock.advance(DAY_MS)
+        (ahead,) = await db.jobs.claim(["work"])
+        clock.advance(-DAY_MS)
+        (job,) = await db.jobs.claim(["work"])
+
+        assert (job.id, job.attempts, job.until) == ("j", 2, clock.now + 30_000)
+        with pytest.raises(ClaimLost):
+            await db.jobs.finish(ahead)
+
+    @pytest.mark.promise("F-13", "T-14")
+    @pytest.mark.parametrize("way", ["fail", "release"])
+    async def test_a_job_given_back_by_a_clock_that_ran_ahead_does_not_wait_for_it(
+        self, db: Database, clock: Clock, way: str
+    ) -> None:
+        await db.jobs.enqueue(Job(id="j", kind="work"))
+        (job,) = await db.jobs.claim(["work"])
+        clock.advance(DAY_MS)
+        await (db.jobs.fail(job, "no luck") if way == "fail" else db.jobs.release(job))
+        clock.advance(-DAY_MS)
+        claimed = await db.jobs.claim(["work"])
+
+        assert [job.id for job in claimed] == ["j"]
+
+    @pytest.mark.promise("F-13")
+    async def test_a_job_for_later_waits_for_its_time_however_far_off(
+        self, db: Database, clock: Clock
+    ) -> None:
+        await db.jobs.enqueue(Job(id="j", kind="work", due=clock.now + DAY_MS))
+
+        assert await db.jobs.claim(["work"]) == []
+        clock.advance(DAY_MS)
+        assert [job.id for job in await db.jobs.claim(["work"])] == ["j"]
+
+    @pytest.mark.promise("F-13")
+    async def test_a_lease_is_an_hour_at_most(self, db: Database, clock: Clock) -> None:
+        await db.jobs.enqueue(Job(id="j", kind="work"))
+        with pytest.raises(InvalidArgument):
+            await db.jobs.claim(["work"], lease_ms=HOUR_MS + 1)
+        await db.jobs.claim(["work"], lease_ms=HOUR_MS)
+
+        assert await db.jobs.claim(["work"]) == []
+        clock.advance(HOUR_MS)
+        assert [job.id for job in await db.jobs.claim(["work"])] == ["j"]
 
     @pytest.mark.promise("T-14")
     async def test_jobs_are_there_when_the_store_is_opened_again(
