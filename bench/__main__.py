@@ -31,6 +31,7 @@ CLAIMS = (
     "turns",
     "turn_growth",
     "turns_many",
+    "turns_waiting",
     "companion",
     "crisis_floor",
     "adk",
