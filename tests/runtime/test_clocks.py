@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from psycopg_pool import AsyncConnectionPool
 
 import holdfast as hf
 from holdfast.core.errors import TurnBusy
@@ -20,6 +21,7 @@ from holdfast.runtime.starting import is_over, start
 from holdfast.server.identity import keys
 from holdfast.server.identity.keeping import Directory
 from holdfast.stores.postgres.clock import ServerClock
+from holdfast.stores.postgres.store import PostgresStore
 from holdfast.threads.database import Database
 from tests.runtime.busy import replied
 from tests.support.shared_postgres import PostgresDatabase
@@ -118,6 +120,20 @@ async def test_an_api_key_lasts_by_the_clock_of_the_database(postgres_database: 
             ahead = Directory(db).now()
 
     assert keys.HOUR_MS > ahead - now >= 0
+
+
+@pytest.mark.postgres
+async def test_a_store_on_a_given_pool_goes_by_the_server_from_its_first_read(
+    postgres_database: PostgresDatabase,
+) -> None:
+    async with AsyncConnectionPool(postgres_database.url, min_size=1, open=False) as pool:
+        store = PostgresStore(pool)
+        with clock_ahead():
+            await Database(store).threads()
+            ahead = store.now() - time.time_ns() // 1_000_000
+        await store.close()
+
+    assert ahead < -DAY_MS / 2
 
 
 async def test_the_server_is_asked_for_the_time_once_and_counted_on_from_there() -> None:

@@ -127,6 +127,7 @@ class PostgresStore:
 
         self._enter()
         try:
+            await self._refresh_clock()  # whoever reads may go by ``now`` next
             return await answered_later(asking, answer)
         except Gone as error:
             raise ThreadNotFound(thread=asked) from error
