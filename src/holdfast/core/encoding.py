@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -189,3 +189,7 @@ def check_id(value: object, what: str, *, most: int = ID_BYTES) -> str:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
         raise InvalidId(what=what, problem="it holds control characters")
     return value
+
+
+Id: TypeAlias = Annotated[str, check_id]
+"""Text that names something. As the annotation of an argument it says that ``check_id`` looks at it."""
