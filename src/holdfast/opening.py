@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.errors import InvalidArgument, MissingExtra, UnknownUrl
 from holdfast.core.ports import Files, Store
 from holdfast.core.redaction import without_password
@@ -38,6 +39,7 @@ class Opening:
         return Database(await open_store(self._url, limits=self._limits), owned=True, files=self._files)
 
 
+@check_arguments
 def open(url: str, *, limits: Limits | None = None, files: Files | None = None) -> Opening:
     """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``.
 

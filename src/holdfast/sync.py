@@ -17,6 +17,8 @@ from functools import update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
+from holdfast.core.arguments import check_arguments
+from holdfast.core.encoding import Id
 from holdfast.core.errors import StoreClosed
 from holdfast.core.ports import Files
 from holdfast.core.values import HISTORY, Limits
@@ -127,16 +129,19 @@ def _stepping(
     """An async iterator, one blocking step at a time."""
 
     def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
-        steps = method(self._behind, *args, **kwargs)
-        try:
-            while (step := self._loop.run(anext, steps, _END)) is not _END:
-                yield cast("R", step)
-        finally:
-            if isinstance(steps, AsyncGenerator):
-                with suppress(StoreClosed):  # which ends it too
-                    self._loop.run(steps.aclose)
+        return _steps(method(self._behind, *args, **kwargs), self._loop)
 
     return cast("Callable[Concatenate[Any, P], Iterator[R]]", update_wrapper(call, method))
+
+
+def _steps(steps: AsyncIterator[R], loop: BackgroundLoop) -> Iterator[R]:
+    try:
+        while (step := loop.run(anext, steps, _END)) is not _END:
+            yield cast("R", step)
+    finally:
+        if isinstance(steps, AsyncGenerator):
+            with suppress(StoreClosed):  # which ends it too
+                loop.run(steps.aclose)
 
 
 class Log(_Front[AsyncLog]):
@@ -178,7 +183,8 @@ class Thread(_Front[AsyncThread]):
         """The thread's id."""
         return self._behind.id
 
-    def log(self, name: str = HISTORY) -> Log:
+    @check_arguments
+    def log(self, name: Id = HISTORY) -> Log:
         """One of the thread's logs, to take from it."""
         return Log(self._behind.log(name), self._loop)
 
@@ -196,7 +202,8 @@ class Thread(_Front[AsyncThread]):
     changed = _blocking(AsyncThread.changed)
     watch = _stepping(AsyncThread.watch)
 
-    def fork(self, id: str, *, at: int | None = None) -> "Thread":
+    @check_arguments
+    def fork(self, id: Id, *, at: int | None = None) -> "Thread":
         """A new thread that goes its own way from a version of this one."""
         return Thread(self._loop.run(self._behind.fork, id, at=at), self._loop)
 
@@ -252,11 +259,13 @@ class Database(_Front[AsyncDatabase]):
         """What must stay, what may go, and receipts of what went. For operators."""
         return Retention(self._behind.retention, self._loop)
 
-    def scope(self, *, tenant: str, user: str | None = None) -> "Database":
+    @check_arguments
+    def scope(self, *, tenant: Id, user: Id | None = None) -> "Database":
         """The same store for another tenant, or for one user of it."""
         return Database(self._behind.scope(tenant=tenant, user=user), self._loop)
 
-    def thread(self, id: str) -> Thread:
+    @check_arguments
+    def thread(self, id: Id) -> Thread:
         """A thread by its id; whether it exists shows when it is used."""
         return Thread(self._behind.thread(id), self._loop)
 
@@ -279,6 +288,7 @@ class Opened(Database):
         self._loop.close()
 
 
+@check_arguments
 def open(url: str, *, limits: Limits | None = None, files: Files | None = None) -> Opened:
     """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``."""
     loop = BackgroundLoop()

@@ -1,18 +1,26 @@
 """Writes checked and encoded as far as can be without a store."""
 
 from collections.abc import Sequence
+from typing import Annotated, TypeAlias, get_args
 
 import msgspec
 
+from holdfast.core.arguments import check_fields
 from holdfast.core.encoding import TAG_BYTES, check_id, encode_checked
 from holdfast.core.errors import InvalidArgument, TooLarge
 from holdfast.core.leases import LONGEST_LEASE_MS
 from holdfast.core.planning import Ready
+from holdfast.core.shapes import described
 from holdfast.core.stored import prepare
 from holdfast.core.values import (
+    Absent,
+    Anywhere,
     AppendTo,
+    Changeset,
     Drop,
     Enqueue,
+    Exact,
+    Expect,
     Finish,
     Job,
     Limits,
@@ -26,6 +34,9 @@ from holdfast.core.values import (
 INTEGERS = range(-(1 << 63), 1 << 63)
 """What every store can keep as an integer."""
 
+
+WRITES: tuple[type, ...] = get_args(Write)
+"""Every kind of write."""
 
 MOST = 1 << 40
 """As good as no limit."""
@@ -61,6 +72,7 @@ def check_query(query: RecordQuery) -> RecordQuery:
     Raises:
         InvalidArgument: A number in it is none that a record can have.
     """
+    check_fields(query)
     numbers = {"since": query.since, "until": query.until, "after": query.after and query.after[0]}
     _check_integers(**{name: number for name, number in numbers.items() if number is not None})
     return msgspec.structs.replace(query, limit=check_limit(query.limit))
@@ -76,12 +88,46 @@ def all_ready(writes: Sequence[Write], limits: Limits) -> list[Write | Ready]:
     return [made_ready(write, limits) for write in writes]
 
 
+def expectation(expect: object, what: str = "expect") -> Expect:
+    """Where a thread must be: as it was said, or exactly at a version that was given as a number.
+
+    Raises:
+        InvalidArgument: It is neither; True and False are no versions.
+    """
+    if isinstance(expect, Exact | Anywhere | Absent):
+        return expect
+    if type(expect) is int and expect in INTEGERS and expect >= 0:
+        return Exact(expect)
+    problem = (
+        f"{what} must be a version (a number from 0 on), Exact(version), Anywhere() or Absent(), "
+        f"not {described(expect)}."
+    )
+    raise InvalidArgument(problem=problem)
+
+
+Expected: TypeAlias = Annotated[Expect | int, expectation]
+"""Where a thread must be, as the argument of a call."""
+
+
+def ready_append(thread: str, change: Changeset, expect: Expected, limits: Limits) -> Ready:
+    """An append checked and encoded as far as can be without the store.
+
+    Raises:
+        InvalidInput: It cannot be stored, or expects what is no version.
+    """
+    return Ready(thread=thread, prepared=prepare(change, limits), expect=expectation(expect))
+
+
 def made_ready(write: Write, limits: Limits) -> Write | Ready:
     """A write checked and encoded as far as can be without the store."""
+    if isinstance(write, AppendTo):
+        check_id(write.thread, "thread id")
+        return ready_append(write.thread, write.change, write.expect, limits)
+    if not isinstance(write, WRITES):
+        wanted = ", ".join(kind.__name__ for kind in WRITES)
+        raise InvalidArgument(problem=f"A write is one of {wanted}, not {described(write)}.")
+    check_fields(write)
     match write:
-        case AppendTo():
-            check_id(write.thread, "thread id")
-            return Ready(thread=write.thread, prepared=prepare(write.change, limits), expect=write.expect)
         case Put():
             _check_record(write.record, limits)
         case Enqueue():
@@ -92,6 +138,8 @@ def made_ready(write: Write, limits: Limits) -> Write | Ready:
 def _check_record(record: Record, limits: Limits) -> None:
     check_id(record.kind, "kind")
     check_id(record.id, "record id")
+    if not isinstance(record.tags, list | tuple):
+        raise InvalidArgument(problem=f"tags must be a list of texts, not {described(record.tags)}.")
     for tag in record.tags:
         check_id(tag, "tag", most=TAG_BYTES)
     _check_integers(sort=record.sort)
@@ -99,14 +147,7 @@ def _check_record(record: Record, limits: Limits) -> None:
 
 
 def _check_job(job: Job, limits: Limits) -> None:
-    for what, name in [
-        ("job id", job.id),
-        ("job kind", job.kind),
-        ("job key", job.key),
-        ("owner", job.owner),
-    ]:
-        if name is not None or what in ("job id", "job kind"):
-            check_id(name, what)
+    check_fields(job)
     _check_integers(due=job.due, limit=job.limit)
     _check_size(job.body, "job.body", limits)
 
@@ -125,6 +166,8 @@ def _check_size(body: object, what: str, limits: Limits) -> None:
 
 def _check_once(writes: Sequence[Write]) -> None:
     """Refuse writes whose order would decide what they assume."""
+    if not isinstance(writes, list | tuple):
+        raise InvalidArgument(problem=f"writes must be a list, not {described(writes)}.")
     seen: set[tuple[str, ...]] = set()
     for write in writes:
         name = _touched(write)

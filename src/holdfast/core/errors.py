@@ -138,7 +138,7 @@ class InvalidId(InvalidInput):
 
 @dataclass(eq=False)
 class InvalidArgument(InvalidInput):
-    """A call's arguments do not go together. The sentence says which."""
+    """An argument is of another type, or does not go with the others. The sentence says which."""
 
     problem: str
     code: ClassVar[str] = "invalid_argument"

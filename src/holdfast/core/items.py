@@ -1,32 +1,38 @@
 """Items in our own format, ready to append."""
 
-from holdfast.core.encoding import JSON
+from holdfast.core.arguments import check_arguments
+from holdfast.core.encoding import JSON, Id
 from holdfast.core.pairing import CALL, REPAIR, RESULT
 from holdfast.core.values import Item
 
 
-def user(text: JSON, *, id: str | None = None, run: str | None = None) -> Item:
+@check_arguments
+def user(text: JSON, *, id: Id | None = None, run: Id | None = None) -> Item:
     """What a person said."""
     return Item(role="user", body={"content": text}, id=id, run=run)
 
 
-def assistant(text: JSON, *, id: str | None = None, run: str | None = None) -> Item:
+@check_arguments
+def assistant(text: JSON, *, id: Id | None = None, run: Id | None = None) -> Item:
     """What the agent answered."""
     return Item(role="assistant", body={"content": text}, id=id, run=run)
 
 
-def system(text: JSON, *, id: str | None = None, run: str | None = None) -> Item:
+@check_arguments
+def system(text: JSON, *, id: Id | None = None, run: Id | None = None) -> Item:
     """What the agent was told beforehand."""
     return Item(role="system", body={"content": text}, id=id, run=run)
 
 
-def call(call: str, name: str, arguments: JSON, *, id: str | None = None, run: str | None = None) -> Item:
+@check_arguments
+def call(call: Id, name: str, arguments: JSON, *, id: Id | None = None, run: Id | None = None) -> Item:
     """A tool call by the agent; it stays open until its result is appended."""
     body = {"name": name, "arguments": arguments}
     return Item(role="assistant", kind=CALL, call=call, body=body, id=id, run=run)
 
 
-def result(call: str, output: JSON, *, id: str | None = None, run: str | None = None) -> Item:
+@check_arguments
+def result(call: Id, output: JSON, *, id: Id | None = None, run: Id | None = None) -> Item:
     """What a tool gave back for a call."""
     return Item(role="tool", kind=RESULT, call=call, body={"output": output}, id=id, run=run)
 

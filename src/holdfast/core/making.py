@@ -1,57 +1,90 @@
-"""Making ops: ``set(["mood"], "calm")``. A path is a list of keys, so a dot in a key is a dot."""
+"""Making ops: ``set(["mood"], "calm")``. A path is a list of keys, so a dot in a key is a dot.
+
+A path of one key may be given as that key: ``set("mood", "calm")``.
+"""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from holdfast.core import ops
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import JSON
+from holdfast.core.errors import InvalidArgument
 from holdfast.core.ops import Document
 
+Keys: TypeAlias = str | Sequence[str | int]
+"""A path as a caller gives it: a list of keys, or one key."""
 
-def set(path: Sequence[str | int], value: JSON) -> ops.Set:
+
+def path_of(keys: Keys) -> ops.Path:
+    """The path that keys lead along.
+
+    Raises:
+        InvalidArgument: It is empty text, which may be a slip, or a key.
+    """
+    if not isinstance(keys, str):
+        return tuple(keys)
+    if not keys:
+        problem = 'A path given as text is one key, and this one is empty. Write [""] for the empty key.'
+        raise InvalidArgument(problem=problem)
+    return (keys,)
+
+
+@check_arguments
+def set(path: Keys, value: JSON) -> ops.Set:
     """Put a value at a path."""
-    return ops.Set(tuple(path), value)
+    return ops.Set(path_of(path), value)
 
 
-def delete(path: Sequence[str | int]) -> ops.Delete:
+@check_arguments
+def delete(path: Keys) -> ops.Delete:
     """Take away what is at a path."""
-    return ops.Delete(tuple(path))
+    return ops.Delete(path_of(path))
 
 
-def append(path: Sequence[str | int], value: JSON) -> ops.Append:
+@check_arguments
+def append(path: Keys, value: JSON) -> ops.Append:
     """Add a value to the end of a list."""
-    return ops.Append(tuple(path), value)
+    return ops.Append(path_of(path), value)
 
 
-def merge(path: Sequence[str | int], value: Document) -> ops.Merge:
+@check_arguments
+def merge(path: Keys, value: Document) -> ops.Merge:
     """Put each key of an object into the object at a path."""
-    return ops.Merge(tuple(path), value)
+    return ops.Merge(path_of(path), value)
 
 
-def increment(path: Sequence[str | int], value: float = 1) -> ops.Increment:
+@check_arguments
+def increment(path: Keys, value: float = 1) -> ops.Increment:
     """Add to a number."""
-    return ops.Increment(tuple(path), value)
+    return ops.Increment(path_of(path), value)
 
 
-def insert(path: Sequence[str | int], index: int, value: JSON) -> ops.Insert:
+@check_arguments
+def insert(path: Keys, index: int, value: JSON) -> ops.Insert:
     """Put a value into a list before an index."""
-    return ops.Insert(tuple(path), index, value)
+    return ops.Insert(path_of(path), index, value)
 
 
-def remove(path: Sequence[str | int], value: JSON) -> ops.Remove:
+@check_arguments
+def remove(path: Keys, value: JSON) -> ops.Remove:
     """Take the first equal value out of a list."""
-    return ops.Remove(tuple(path), value)
+    return ops.Remove(path_of(path), value)
 
 
-def max(path: Sequence[str | int], value: float | str) -> ops.Max:
+@check_arguments
+def max(path: Keys, value: float | str) -> ops.Max:
     """Keep the larger of two numbers or two texts."""
-    return ops.Max(tuple(path), value)
+    return ops.Max(path_of(path), value)
 
 
-def min(path: Sequence[str | int], value: float | str) -> ops.Min:
+@check_arguments
+def min(path: Keys, value: float | str) -> ops.Min:
     """Keep the smaller of two numbers or two texts."""
-    return ops.Min(tuple(path), value)
+    return ops.Min(path_of(path), value)
 
 
-def union(path: Sequence[str | int], value: list[JSON]) -> ops.Union:
+@check_arguments
+def union(path: Keys, value: list[JSON]) -> ops.Union:
     """Keep a list as a set with these values in it."""
-    return ops.Union(tuple(path), value)
+    return ops.Union(path_of(path), value)

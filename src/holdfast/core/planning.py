@@ -242,8 +242,10 @@ def _refusal(write: Ready, known: Known | None) -> Exception | None:
     return misplaced(known.row, expect)
 
 
-def misplaced(row: ThreadRow, expect: Expect) -> VersionConflict | None:
+def misplaced(row: ThreadRow, expect: Expect) -> VersionConflict | ThreadExists | None:
     """The conflict, if a thread that exists is not where it is expected."""
+    if isinstance(expect, Absent):
+        return ThreadExists(thread=row.id)
     if not isinstance(expect, Exact) or (expect.version == row.version and expect.hash in (None, row.hash)):
         return None
     return VersionConflict(thread=row.id, expected=expect.version, actual=row.version)

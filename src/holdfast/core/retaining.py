@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.arguments import check_fields
 from holdfast.core.encoding import check_id, plain
 from holdfast.core.erasing import PAGE
 from holdfast.core.errors import InvalidArgument
@@ -21,6 +22,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     days: float
     label: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def checked(rule: Rule) -> Rule:

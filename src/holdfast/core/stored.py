@@ -1,15 +1,18 @@
 """Between values and rows: how items and changesets are written down and read back."""
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any, TypeAlias, get_args
 
 import msgspec
 
+from holdfast.core.arguments import check_fields
 from holdfast.core.encoding import JSON, check_id, decoder, encode_checked, is_shallow
-from holdfast.core.errors import HoldfastError, InvalidValue, TooLarge
+from holdfast.core.errors import HoldfastError, InvalidArgument, InvalidValue, TooLarge
 from holdfast.core.ops import Document, Op
 from holdfast.core.rows import ChangesetRow, ItemRow
+from holdfast.core.shapes import described
 from holdfast.core.values import Broken, Changeset, Cut, Item, Limits
 
 
@@ -75,6 +78,8 @@ _content_decoder = msgspec.json.Decoder(Content)
 _decode_body = msgspec.json.Decoder().decode
 _decode_meta = lru_cache(maxsize=4096)(_meta_decoder.decode)
 _no_content = Content()
+OP: tuple[type, ...] = get_args(Op)
+"""Every kind of op."""
 
 
 def prepare(change: Changeset, limits: Limits) -> Prepared:
@@ -85,6 +90,7 @@ def prepare(change: Changeset, limits: Limits) -> Prepared:
         InvalidId: An id or a name in it cannot be used.
         TooLarge: A body, or all of it, is over the limit.
     """
+    _check_parts(change)
     _check_names(change)
     bodies = tuple(_body(item, index, limits) for index, item in enumerate(change.items))
     content, said = _content(change)
@@ -100,6 +106,53 @@ def prepare(change: Changeset, limits: Limits) -> Prepared:
         content=content,
         said=said,
     )
+
+
+def _check_parts(change: Changeset) -> None:
+    """Refuse a changeset that is made of anything but items, ops and cuts."""
+    if not isinstance(change, Changeset):
+        raise InvalidArgument(problem=f"change must be a Changeset, not {described(change)}.")
+    check_items(change.items)
+    check_patches(change.patches)
+    _check_list(change.cuts, "cuts", Cut, "a Cut")
+    _check_list(change.state_actions, "state_actions", object, "anything")
+    for cut in change.cuts:
+        check_fields(cut)
+
+
+def check_items(items: object, what: str = "items") -> None:
+    """Refuse anything but a list of items.
+
+    Raises:
+        InvalidArgument: It is none; the error names the part, and says how an item is made.
+    """
+    # Text alone is refused, although it is plain to read: who said it is not.
+    _check_list(items, what, Item, 'an item, such as holdfast.user("Hi") or holdfast.assistant("Hello")')
+
+
+def check_patches(patches: object, what: str = "patches") -> None:
+    """Refuse anything but a list of ops.
+
+    Raises:
+        InvalidArgument: It is none; the error names the part, and says how an op is made.
+    """
+    _check_list(patches, what, OP, 'an op, such as holdfast.set("city", "Bern")')
+
+
+def _check_list(parts: object, what: str, kind: type | tuple[type, ...], wanted: str) -> None:
+    if not isinstance(parts, tuple | list):
+        if isinstance(parts, Iterator):
+            return  # it can be read once, by what uses it
+        raise InvalidArgument(problem=f"{what} must be a list, each part {wanted}, not {described(parts)}.")
+    for index, part in enumerate(parts):
+        if not isinstance(part, kind):
+            raise InvalidArgument(problem=f"{what}[{index}] must be {wanted}, not {described(part)}.")
+
+
+Items: TypeAlias = Annotated[Sequence[Item], check_items]
+"""Items as the argument of a call."""
+Patches: TypeAlias = Annotated[Sequence[Op], check_patches]
+"""Ops as the argument of a call."""
 
 
 def _check_names(change: Changeset) -> None:

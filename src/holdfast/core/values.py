@@ -5,7 +5,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.encoding import JSON
+from holdfast.core.arguments import Count, check_count, check_fields
+from holdfast.core.encoding import JSON, Id
 from holdfast.core.ops import Document, Op
 
 DEFAULT_TENANT: Final = "default"
@@ -23,8 +24,11 @@ RESERVED: Final = (MEMORY, "holdfast/")
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """On whose behalf a call is made. Without a user it reaches every user of the tenant."""
 
-    tenant: str = DEFAULT_TENANT
-    user: str | None = None
+    tenant: Id = DEFAULT_TENANT
+    user: Id | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class Exact(msgspec.Struct, frozen=True, gc=False):
@@ -33,8 +37,14 @@ class Exact(msgspec.Struct, frozen=True, gc=False):
     The hash tells a thread from another that was made under its id after it was deleted.
     """
 
-    version: int
+    version: Count
     hash: bytes | None = None
+
+    def __post_init__(self) -> None:
+        # By hand, since one is made for every append.
+        check_count(self.version, "Exact.version")
+        if self.hash is not None and type(self.hash) is not bytes:
+            check_fields(self)
 
 
 class Anywhere(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +54,10 @@ class Anywhere(msgspec.Struct, frozen=True, gc=False):
 class Absent(msgspec.Struct, frozen=True):
     """The thread must not exist yet; it is created by the append."""
 
-    owner: str | None = None
+    owner: Id | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 Expect: TypeAlias = Exact | Anywhere | Absent
@@ -246,11 +259,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     Jobs with the same ``key`` wait only once.
     """
 
-    id: str
-    kind: str
+    id: Id
+    kind: Id
     body: JSON = None
-    owner: str | None = None
-    key: str | None = None
+    owner: Id | None = None
+    key: Id | None = None
     due: int = 0
     attempts: int = 0
     limit: int = 8
@@ -275,34 +288,34 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AppendTo(msgspec.Struct, frozen=True, kw_only=True):
-    """Append a changeset to a thread, if it is where ``expect`` says."""
+    """Append a changeset to a thread, if it is where ``expect`` says: a number is that version exactly."""
 
     thread: str
     change: Changeset
-    expect: Expect = Anywhere()
+    expect: Expect | int = Anywhere()
 
 
 class Put(msgspec.Struct, frozen=True, kw_only=True):
     """Write a record. ``expect`` is its revision now: 0 if it must be absent, None for any."""
 
     record: Record
-    expect: int | None = None
+    expect: Count | None = None
 
 
 class Drop(msgspec.Struct, frozen=True, kw_only=True):
     """Delete a record; one that is absent is fine unless a revision is expected."""
 
-    kind: str
-    id: str
-    expect: int | None = None
+    kind: Id
+    id: Id
+    expect: Count | None = None
 
 
 class Require(msgspec.Struct, frozen=True, kw_only=True):
     """Change nothing, but refuse the commit unless the record is at this revision."""
 
-    kind: str
-    id: str
-    expect: int
+    kind: Id
+    id: Id
+    expect: Count
 
 
 class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
@@ -314,7 +327,7 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
 class Finish(msgspec.Struct, frozen=True, kw_only=True):
     """End a claimed job, if the claim still holds."""
 
-    job: str
+    job: Id
     token: str
 
 
@@ -348,9 +361,9 @@ class ItemQuery(msgspec.Struct, frozen=True, kw_only=True):
 class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which records to find: those with all of the tags, in order of ``sort`` and id."""
 
-    kind: str
+    kind: Id
     tags: tuple[str, ...] = ()
-    owner: str | None = None
+    owner: Id | None = None
     since: int | None = None
     until: int | None = None
     newest: bool = False
@@ -369,5 +382,8 @@ class ThreadQuery(msgspec.Struct, frozen=True, kw_only=True):
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How large things may be, in bytes."""
 
-    body: int = 16 * 1024 * 1024
-    changeset: int = 64 * 1024 * 1024
+    body: Count = 16 * 1024 * 1024
+    changeset: Count = 64 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        check_fields(self)

@@ -5,8 +5,9 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.core import lineage, planning
+from holdfast.core.arguments import check_methods
 from holdfast.core.checking import INTEGERS, all_ready, check_limit
-from holdfast.core.encoding import check_id, check_tenant
+from holdfast.core.encoding import Id, check_tenant
 from holdfast.core.errors import InvalidArgument, ThreadExists
 from holdfast.core.ports import Files, Report, Store
 from holdfast.core.reading import head_of, parent_of
@@ -21,6 +22,7 @@ from holdfast.threads.search import index_pending, search_words
 from holdfast.threads.thread import Thread
 
 
+@check_methods
 class Database:
     """Threads, records and jobs, as one tenant and user see them.
 
@@ -74,26 +76,22 @@ class Database:
         """What must stay, what may go, and receipts of what went. For operators."""
         return Retention(self.store, self._scope, self.files)
 
-    def scope(self, *, tenant: str, user: str | None = None) -> "Database":
+    def scope(self, *, tenant: Id, user: Id | None = None) -> "Database":
         """The same store for another tenant, or for one user of it. Names that begin with $ are reserved."""
         check_tenant(tenant)
-        if user is not None:
-            check_id(user, "user")
         return Database(self.store, Scope(tenant=tenant, user=user), files=self.files)
 
-    def thread(self, id: str) -> Thread:
+    def thread(self, id: Id) -> Thread:
         """A thread by its id; whether it exists shows when it is used."""
-        return Thread(self.store, self._scope, check_id(id, "thread id"), self.files)
+        return Thread(self.store, self._scope, id, self.files)
 
-    async def create(self, id: str, *, owner: str | None = None, exist_ok: bool = False) -> Thread:
+    async def create(self, id: Id, *, owner: Id | None = None, exist_ok: bool = False) -> Thread:
         """A new thread at version 0.
 
         Raises:
             ThreadExists: The id is taken, and ``exist_ok`` is not set.
         """
         thread = self.thread(id)
-        if owner is not None:
-            check_id(owner, "owner")
         try:
             await self.store.change(self._scope, lambda setting: lineage.plan_create(id, owner, setting))
         except ThreadExists:
@@ -103,7 +101,7 @@ class Database:
         return thread
 
     async def threads(
-        self, *, owner: str | None = None, limit: int = 50, after: str | None = None, system: bool = False
+        self, *, owner: Id | None = None, limit: int = 50, after: str | None = None, system: bool = False
     ) -> Page:
         """Some threads, the newest first; ``after`` is the cursor that the page before ended with.
 
@@ -138,9 +136,9 @@ class Database:
         query: str,
         *,
         any: bool = False,
-        owner: str | None = None,
-        thread: str | None = None,
-        log: str | None = None,
+        owner: Id | None = None,
+        thread: Id | None = None,
+        log: Id | None = None,
         limit: int = 20,
     ) -> list[Found]:
         """Visible items that hold all of the words, the best first; with ``any``, any of them."""
@@ -155,8 +153,8 @@ class Database:
     async def erase(
         self,
         *,
-        owner: str | None = None,
-        thread: str | None = None,
+        owner: Id | None = None,
+        thread: Id | None = None,
         with_crisis_log: bool = False,
         dry_run: bool = False,
         told: Told = nobody,

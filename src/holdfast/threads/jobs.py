@@ -7,7 +7,9 @@ import msgspec
 
 from holdfast.core import jobs as rules
 from holdfast.core import planning
+from holdfast.core.arguments import check_methods
 from holdfast.core.checking import check_lease, check_limit, made_ready
+from holdfast.core.encoding import Id
 from holdfast.core.errors import ClaimLost, InvalidArgument, RecordNotFound
 from holdfast.core.planning import Plan, Setting
 from holdfast.core.ports import Store
@@ -21,6 +23,7 @@ Move: TypeAlias = Callable[[Job, int], Job]
 """How a job changes at a time."""
 
 
+@check_methods
 class Jobs:
     """The jobs of one tenant."""
 
@@ -74,7 +77,7 @@ class Jobs:
         """
         return await self._move(job, rules.released)
 
-    async def retry(self, id: str) -> Job:
+    async def retry(self, id: Id) -> Job:
         """Let a job that waits or is dead be due at once, with all of its attempts before it.
 
         Raises:
@@ -86,7 +89,7 @@ class Jobs:
         assert isinstance(moved, Job)
         return moved
 
-    async def get(self, id: str) -> Job:
+    async def get(self, id: Id) -> Job:
         """A job.
 
         Raises:

@@ -6,7 +6,10 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core import pairing, places
+from holdfast.core.arguments import Count, check_methods
+from holdfast.core.encoding import Id
 from holdfast.core.errors import InvalidArgument, LogFull, TranscriptBroken, VersionConflict
+from holdfast.core.stored import Items
 from holdfast.core.values import (
     HISTORY,
     Changeset,
@@ -39,10 +42,11 @@ class Owner(Protocol):
         ...
 
 
+@check_methods
 class Log:
     """One log of a thread."""
 
-    def __init__(self, thread: Owner, name: str) -> None:
+    def __init__(self, thread: Owner, name: Id) -> None:
         self._thread = thread
         self._name = name
 
@@ -76,7 +80,7 @@ class Log:
             if done := await self._cut(head, Changeset(cuts=(cut,), reason="Clear")):
                 return done
 
-    async def compact(self, summary: Sequence[Item], *, keep: int) -> Committed:
+    async def compact(self, summary: Items, *, keep: Count) -> Committed:
         """Put a summary in place of all visible items but the last few, in one changeset.
 
         A call stays with its result, so more than ``keep`` may be kept. Where there is no room for the

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 
 from holdfast.core import planning
+from holdfast.core.arguments import Count, check_methods
 from holdfast.core.checking import check_query, made_ready
+from holdfast.core.encoding import Id
 from holdfast.core.errors import RecordNotFound
 from holdfast.core.ports import Store
 from holdfast.core.rows import AskRecord, AskRecords, ask
 from holdfast.core.values import Drop, Put, Record, RecordQuery, Scope
 
 
+@check_methods
 class Records:
     """The records of one tenant, as one user sees them."""
 
@@ -17,7 +20,7 @@ class Records:
         self._store = store
         self._scope = scope
 
-    async def put(self, record: Record, *, expect: int | None = None) -> Record:
+    async def put(self, record: Record, *, expect: Count | None = None) -> Record:
         """Write a record; ``expect`` is its revision now, 0 if it must be absent.
 
         Raises:
@@ -29,7 +32,7 @@ class Records:
         assert isinstance(saved, Record)
         return saved
 
-    async def get(self, kind: str, id: str) -> Record:
+    async def get(self, kind: Id, id: Id) -> Record:
         """A record.
 
         Raises:
@@ -48,7 +51,7 @@ class Records:
         """
         return await self._store.read(self._scope, ask(AskRecords(check_query(query))))
 
-    async def drop(self, kind: str, id: str, *, expect: int | None = None) -> None:
+    async def drop(self, kind: Id, id: Id, *, expect: Count | None = None) -> None:
         """Delete a record; one that is absent is fine unless a revision is expected."""
         write = Drop(kind=kind, id=id, expect=expect)
         await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))

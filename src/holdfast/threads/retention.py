@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core import holding, planning, retaining
-from holdfast.core.encoding import check_id
+from holdfast.core.arguments import check_methods
+from holdfast.core.encoding import Id, check_id
 from holdfast.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
 from holdfast.core.holding import HOLD, Hold, hold_id
 from holdfast.core.ports import Files, Store
@@ -27,6 +28,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Receipt | None = None
 
 
+@check_methods
 class Retention:
     """Holds, rules and receipts of one tenant, for its operators."""
 
@@ -35,7 +37,7 @@ class Retention:
         self._scope = scope
         self._files = files
 
-    async def hold(self, *, owner: str | None = None, thread: str | None = None, reason: str) -> Hold:
+    async def hold(self, *, owner: Id | None = None, thread: Id | None = None, reason: str) -> Hold:
         """Keep an owner, or a thread, from being erased, deleted or let go. Holding twice is fine.
 
         Raises:
@@ -52,7 +54,7 @@ class Retention:
         await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))
         return held
 
-    async def release(self, *, owner: str | None = None, thread: str | None = None) -> None:
+    async def release(self, *, owner: Id | None = None, thread: Id | None = None) -> None:
         """Let go of a hold.
 
         Raises:
@@ -89,7 +91,7 @@ class Retention:
         check_operator(self._scope)
         await self._records.put(retaining.record_of(retaining.checked(rule)))
 
-    async def drop(self, name: str) -> None:
+    async def drop(self, name: Id) -> None:
         """Take a rule back."""
         check_operator(self._scope)
         await self._records.drop(RULE, name)

@@ -3,23 +3,23 @@
 from collections.abc import AsyncIterator, Sequence
 
 from holdfast.core import lineage, planning, reading
+from holdfast.core.arguments import Count, check_methods
 from holdfast.core.blanking import Parts
-from holdfast.core.checking import check_limit
-from holdfast.core.encoding import JSON, check_id
+from holdfast.core.checking import Expected, check_limit, expectation, ready_append
+from holdfast.core.encoding import JSON, Id
+from holdfast.core.errors import InvalidArgument
 from holdfast.core.items import repair
 from holdfast.core.ops import Document, Op, diff
-from holdfast.core.planning import Ready
 from holdfast.core.ports import Files, Store
 from holdfast.core.receipts import Receipt
 from holdfast.core.rows import Asking
-from holdfast.core.stored import prepare
+from holdfast.core.stored import Items, Patches
 from holdfast.core.values import (
     HISTORY,
     Anywhere,
     Changeset,
     Committed,
     Exact,
-    Expect,
     Head,
     Item,
     ItemQuery,
@@ -35,10 +35,11 @@ WATCH_SECONDS = 60.0
 PAGE = 256
 
 
+@check_methods
 class Thread:
     """A thread by its id, as one tenant and user see it."""
 
-    def __init__(self, store: Store, scope: Scope, id: str, files: Files | None = None) -> None:
+    def __init__(self, store: Store, scope: Scope, id: Id, files: Files | None = None) -> None:
         self.id = id
         self._store = store
         self._scope = scope
@@ -51,24 +52,26 @@ class Thread:
         self,
         change: Changeset | None = None,
         *,
-        items: Sequence[Item] = (),
-        patches: Sequence[Op] = (),
+        items: Items = (),
+        patches: Patches = (),
         snapshot: Document | None = None,
         state_actions: Sequence[JSON] = (),
-        reason: str = "append",
-        run_id: str | None = None,
-        key: str | None = None,
-        author: str | None = None,
-        expect: Expect = ANYWHERE,
+        reason: Id = "append",
+        run_id: Id | None = None,
+        key: Id | None = None,
+        author: Id | None = None,
+        expect: Expected = ANYWHERE,
     ) -> Committed:
         """Commit one more changeset: a whole one, or one made of the parts given.
+
+        ``expect=3`` is short for ``expect=Exact(3)``: the thread must be at version 3.
 
         Raises:
             VersionConflict: The thread is not where ``expect`` says; nothing was changed.
             KeyReused: The idempotency key was used with another body.
             OpFailed: An op does not fit the state.
         """
-        change = change or Changeset(
+        parts = Changeset(
             items=tuple(items),
             patches=tuple(patches),
             snapshot=snapshot,
@@ -78,7 +81,11 @@ class Thread:
             key=key,
             author=author,
         )
-        write = Ready(thread=self.id, prepared=prepare(change, self._store.limits), expect=expect)
+        if change is not None and parts != Changeset():
+            problem = "Give a whole changeset or its parts, not both: one of them would be left out."
+            raise InvalidArgument(problem=problem)
+        change = change or parts
+        write = ready_append(self.id, change, expect, self._store.limits)
         plan = await self._store.change(self._scope, lambda setting: planning.plan_commit([write], setting))
         done = plan.results[0]
         assert isinstance(done, Committed)
@@ -95,12 +102,12 @@ class Thread:
     async def items(
         self,
         *,
-        last: int | None = None,
-        first: int | None = None,
+        last: Count | None = None,
+        first: Count | None = None,
         after: int | None = None,
         before: int | None = None,
         at: int | None = None,
-        log: str = HISTORY,
+        log: Id = HISTORY,
         whole: bool = False,
     ) -> Window:
         """Visible items, oldest first: all, or the last or first few, between two places, at a version.
@@ -124,24 +131,24 @@ class Thread:
         """The ops that lead from the state at one version to the state at another."""
         return diff(await self.state(at=before), await self.state(at=after))
 
-    async def fork(self, id: str, *, at: int | None = None) -> "Thread":
+    async def fork(self, id: Id, *, at: int | None = None) -> "Thread":
         """A new thread that goes its own way from a version of this one. Nothing is copied.
 
         Raises:
             ThreadExists: The new id is taken.
             VersionNotFound: This thread has no such version.
         """
-        check_id(id, "thread id")
         await self._store.change(self._scope, lambda setting: lineage.plan_fork(self.id, id, at, setting))
         return Thread(self._store, self._scope, id, self._files)
 
-    async def delete(self, *, expect: Expect = ANYWHERE) -> None:
+    async def delete(self, *, expect: Expected = ANYWHERE) -> None:
         """Remove the thread, and what is kept of it in files beside the database. Forks of it stay whole.
 
         Raises:
             VersionConflict: The thread is not where ``expect`` says; nothing was removed.
         """
-        await self._store.change(self._scope, lambda setting: lineage.plan_delete(self.id, expect))
+        expected = expectation(expect)
+        await self._store.change(self._scope, lambda setting: lineage.plan_delete(self.id, expected))
         if self._files is not None:
             await self._files.forget(self._scope.tenant, self.id)
 
@@ -151,7 +158,7 @@ class Thread:
         *,
         after: int | None = None,
         before: int | None = None,
-        log: str = HISTORY,
+        log: Id = HISTORY,
         state: bool = True,
     ) -> Receipt:
         """Erase items by their ids, or between two places, here and in all forks, and give a receipt.
@@ -182,9 +189,9 @@ class Thread:
         """Return once the thread may be past a version, or when the time is over."""
         await self._store.changed(self._scope, self.id, after, timeout)
 
-    def log(self, name: str = HISTORY) -> Log:
+    def log(self, name: Id = HISTORY) -> Log:
         """One of the thread's logs, to take from it."""
-        return Log(self, check_id(name, "log name"))
+        return Log(self, name)
 
     async def repair(self, reason: str = "The run ended before the tool answered.") -> Committed | None:
         """Close tool calls that a crash left open, by one explicit item; None if there are none."""

@@ -181,6 +181,10 @@ VALUE_USES: Final[dict[str, Use]] = {
 
 WRONG: Final[Any] = 1.5
 """What belongs nowhere here."""
+NAME: Final[Any] = "name"
+"""What belongs nowhere where several names are meant."""
+NAMES: Final[Any] = ["a", "b"]
+"""What belongs nowhere where one name is meant."""
 
 
 async def _leased(db: Database, lease_ms: int) -> object:
@@ -218,6 +222,14 @@ NONSENSE: Final[dict[str, Callable[[Any], Awaitable[object]]]] = {
     "a path with half a surrogate pair": lambda db: db.thread("thread").append(
         patches=[making.set(["\ud800"], 1)]
     ),
+    "a path in a path": lambda db: db.thread("thread").append(patches=[making.set([NAMES], 1)]),
+    "text that is no item": lambda db: db.thread("thread").append(items=["text"]),
+    "text that is no op": lambda db: db.thread("thread").append(patches=["text"]),
+    "a version that is a truth": lambda db: db.thread("thread").append(items=[user("fine")], expect=True),
+    "a negative version": lambda db: db.thread("thread").append(items=[user("fine")], expect=-1),
+    "a version that is text": lambda db: db.thread("thread").append(items=[user("fine")], expect="0"),
+    "a revision that is a truth": lambda db: db.records.put(Record(kind="k", id="r", body=1), expect=True),
+    "text for tags": lambda db: db.records.put(Record(kind="k", id="r", body=1, tags=NAME)),
     "an order beyond 64 bits": lambda db: db.records.put(Record(kind="k", id="r", body=1, sort=2**70)),
     "a time beyond 64 bits": lambda db: db.jobs.enqueue(Job(id="j", kind="k", due=2**70)),
     "a bound beyond 64 bits": lambda db: db.records.find(RecordQuery(kind="k", since=2**70)),

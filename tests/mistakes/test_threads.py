@@ -1,0 +1,217 @@
+"""Mistakes at a thread: what is plainly meant works, the rest is refused in words; on every store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import holdfast
+import holdfast.sync
+from holdfast.core.errors import InvalidArgument, ThreadExists
+from holdfast.core.values import AppendTo, Put
+from holdfast.threads.database import Database
+
+Attempt = Callable[[Any], Awaitable[object]]
+
+SAID = [holdfast.user("Hi")]
+NO_VERSIONS: dict[str, Any] = {
+    "a truth": True,
+    "a falsehood": False,
+    "a negative number": -1,
+    "a fraction": 1.0,
+    "text": "1",
+    "a number beyond 64 bits": 2**70,
+    "a class": holdfast.Exact,
+    "a hash": b"1",
+}
+NO_PATHS: dict[str, Any] = {
+    "empty text": "",
+    "a number": 3,
+    "nothing": None,
+    "bytes": b"city",
+    "a dict": {"city": 1},
+    "a set": {"city"},
+    "a path in a path": [["city"]],
+    "a truth in a path": ["city", True],
+    "a fraction in a path": ["city", 1.5],
+    "nothing in a path": [None],
+}
+NO_PARTS: dict[str, Attempt] = {
+    "text as an item": lambda thread: thread.append(items=["hi"]),
+    "text as items": lambda thread: thread.append(items="hi"),
+    "a dict as an item": lambda thread: thread.append(items=[{"role": "user"}]),
+    "one item": lambda thread: thread.append(items=SAID[0]),
+    "text as a patch": lambda thread: thread.append(patches=["city"]),
+    "one patch": lambda thread: thread.append(patches=holdfast.set("city", "Bern")),
+    "a dict as a changeset": lambda thread: thread.append({"items": []}),
+    "items as a changeset": lambda thread: thread.append(SAID),
+    "items in a changeset": lambda thread: thread.append(holdfast.Changeset(items=["hi"])),  # type: ignore[arg-type]  # the mistake
+    "patches in a changeset": lambda thread: thread.append(holdfast.Changeset(patches=["hi"])),  # type: ignore[arg-type]  # the mistake
+    "text as state actions": lambda thread: thread.append(state_actions="hi"),
+    "text as actions in a changeset": lambda thread: thread.append(holdfast.Changeset(state_actions="hi")),  # type: ignore[arg-type]  # the mistake
+    "a changeset and parts": lambda thread: thread.append(holdfast.Changeset(reason="r"), items=SAID),
+}
+
+
+@pytest.mark.promise("B-20")
+async def test_a_number_is_the_version_that_is_expected(db: Database) -> None:
+    thread = await db.create("t")
+    await thread.append(items=SAID, expect=0)
+
+    with pytest.raises(holdfast.VersionConflict) as caught:
+        await thread.append(items=SAID, expect=0)
+    assert (caught.value.expected, caught.value.actual, (await thread.head()).version) == (0, 1, 1)
+
+
+@pytest.mark.promise("B-20")
+async def test_a_number_is_the_version_that_is_expected_in_a_commit(db: Database) -> None:
+    thread = await db.create("t")
+    await thread.append(items=SAID)
+
+    with pytest.raises(holdfast.VersionConflict):
+        await db.commit([AppendTo(thread="t", change=holdfast.Changeset(items=tuple(SAID)), expect=0)])
+    assert (await thread.head()).version == 1
+
+
+@pytest.mark.promise("B-20")
+async def test_a_number_is_the_version_that_is_expected_by_a_delete(db: Database) -> None:
+    thread = await db.create("t")
+    await thread.append(items=SAID)
+
+    with pytest.raises(holdfast.VersionConflict):
+        await thread.delete(expect=0)
+    assert (await thread.head()).version == 1
+
+
+@pytest.mark.promise("B-20")
+async def test_a_thread_that_must_be_absent_is_not_deleted(db: Database) -> None:
+    thread = await db.create("t")
+
+    with pytest.raises(ThreadExists):
+        await thread.delete(expect=holdfast.Absent())
+    assert (await thread.head()).version == 0
+
+
+@pytest.mark.promise("B-20")
+@pytest.mark.parametrize("version", NO_VERSIONS.values(), ids=NO_VERSIONS)
+async def test_what_is_no_version_is_refused(db: Database, version: Any) -> None:
+    thread = await db.create("t")
+    attempts: list[Callable[[], Awaitable[object]]] = [
+        lambda: thread.append(items=SAID, expect=version),
+        lambda: thread.delete(expect=version),
+        lambda: db.commit([AppendTo(thread="t", change=holdfast.Changeset(), expect=version)]),
+        lambda: db.records.put(holdfast.Record(kind="k", id="i", body=1), expect=version),
+        lambda: db.commit([Put(record=holdfast.Record(kind="k", id="i", body=1), expect=version)]),
+        lambda: db.records.drop("k", "i", expect=version),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidArgument, match="expect"):
+            await attempt()
+
+    assert (await thread.head()).version == 0
+
+
+@pytest.mark.promise("B-20")
+@pytest.mark.parametrize("version", NO_VERSIONS.values(), ids=NO_VERSIONS)
+def test_what_is_no_version_is_refused_where_it_is_made_exact(version: Any) -> None:
+    with pytest.raises(InvalidArgument, match="version"):
+        holdfast.Exact(version)
+
+
+@pytest.mark.promise("B-20")
+async def test_a_path_of_one_key_may_be_that_key(db: Database) -> None:
+    thread = await db.create("t")
+    await thread.append(
+        patches=[
+            holdfast.set("city", "Bern"),
+            holdfast.increment("visits"),
+            holdfast.append("seen", 1),
+            holdfast.merge("mood", {"now": "calm"}),
+        ]
+    )
+
+    state = {"city": "Bern", "visits": 1, "seen": [1], "mood": {"now": "calm"}}
+    assert await thread.state() == state
+
+
+@pytest.mark.promise("B-20")
+@pytest.mark.parametrize("path", NO_PATHS.values(), ids=NO_PATHS)
+def test_what_is_no_path_is_refused_by_every_op(path: Any) -> None:
+    makers: list[Callable[[], object]] = [
+        lambda: holdfast.set(path, 1),
+        lambda: holdfast.delete(path),
+        lambda: holdfast.append(path, 1),
+        lambda: holdfast.merge(path, {}),
+        lambda: holdfast.increment(path),
+        lambda: holdfast.insert(path, 0, 1),
+        lambda: holdfast.remove(path, 1),
+        lambda: holdfast.max(path, 1),
+        lambda: holdfast.min(path, 1),
+        lambda: holdfast.union(path, [1]),
+    ]
+
+    for make in makers:
+        with pytest.raises(InvalidArgument, match=r"(?i)path"):
+            make()
+
+
+@pytest.mark.promise("B-20")
+@pytest.mark.parametrize("attempt", NO_PARTS.values(), ids=NO_PARTS)
+async def test_what_no_changeset_is_made_of_is_refused(db: Database, attempt: Attempt) -> None:
+    thread = await db.create("t")
+
+    with pytest.raises(InvalidArgument):
+        await attempt(thread)
+    assert (await thread.head()).version == 0
+
+
+@pytest.mark.promise("B-20")
+async def test_text_for_an_item_is_answered_by_how_an_item_is_made(db: Database) -> None:
+    thread = await db.create("t")
+
+    with pytest.raises(InvalidArgument, match=r'items\[0\].*holdfast\.user\("Hi"\)'):
+        await thread.append(items=["hi"])  # type: ignore[list-item]  # the mistake
+
+
+@pytest.mark.promise("B-20")
+async def test_a_misspelled_option_is_answered_by_the_nearest(db: Database) -> None:
+    thread = await db.create("t")
+
+    with pytest.raises(TypeError, match=r"'expct'.*Did you mean 'expect'\?"):
+        await thread.append(items=SAID, expct=0)  # type: ignore[call-arg]  # the mistake
+
+
+# Blocking.
+
+
+@pytest.mark.promise("B-20")
+def test_a_number_is_the_version_that_a_blocking_append_expects(store_url: str) -> None:
+    with holdfast.sync.open(store_url) as db:
+        thread = db.create("t")
+        thread.append(items=SAID, expect=0)
+
+        with pytest.raises(holdfast.VersionConflict):
+            thread.append(items=SAID, expect=0)
+        assert thread.head().version == 1
+
+
+@pytest.mark.promise("B-20")
+def test_what_is_no_version_is_refused_by_a_blocking_append(store_url: str) -> None:
+    with holdfast.sync.open(store_url) as db:
+        thread = db.create("t")
+
+        for version in NO_VERSIONS.values():
+            with pytest.raises(InvalidArgument, match="expect"):
+                thread.append(items=SAID, expect=version)
+        assert thread.head().version == 0
+
+
+@pytest.mark.promise("B-20")
+def test_a_blocking_watch_refuses_when_it_is_called() -> None:
+    with holdfast.sync.open("memory://") as db:
+        thread = db.create("t")
+
+        with pytest.raises(InvalidArgument, match="after"):
+            thread.watch(after="1")  # type: ignore[arg-type]  # the mistake
