@@ -20,6 +20,7 @@ from holdfast.runtime.resuming import Resumed, resume
 from holdfast.runtime.runs import KIND, Run, run_of
 from holdfast.runtime.starting import Asked, key_id, start
 from holdfast.runtime.tools import Effect, tool
+from holdfast.runtime.turn_options import turn_request
 from holdfast.testing.scripted import ScriptedModel, calls
 from holdfast.threads.database import Database
 
@@ -231,7 +232,7 @@ async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
     one = Runtime(db, model=ScriptedModel(*pause.line("Once.")))
     other = Runtime(db, model=ScriptedModel())
     gone = Runtime(db, lease_seconds=0)
-    await start(db, gone._asked("a", "Hi", {"key": "k"}), gone._settings)
+    await start(db, turn_request(gone.schema, "a", "Hi", key="k"), gone._settings)
     first: list[asyncio.Task[Done]] = []
 
     async def late(*given: Any, **named: Any) -> Resumed | Done:

@@ -428,7 +428,7 @@ async def test_only_threads_with_recent_turns_are_remembered_for_the_close(db: D
         clock.pass_minutes(30)
         await runtime.run_turn("new", "Hi")
 
-        assert list(runtime._touched) == ["new"]
+        assert list(runtime._turns.touched) == ["new"]
 
 
 async def test_ending_a_session_does_not_wait_for_other_episodes(db: Database) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from holdfast.core.arguments import Count, Seconds, check_fields
 from holdfast.core.errors import DeadlineExceeded, ModelFailed
 from holdfast.runtime.messages import Message
 from holdfast.runtime.model_boundary import CUT_OFF, fill_answer, is_unforeseen, log_failure, stream_parts
@@ -32,13 +33,16 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     a longer one gets it, up to ``longest_wait``; beyond that it is not worth waiting, and the call fails.
     """
 
-    call: float = 60.0
-    tool: float = 60.0
-    turn: float = 600.0
-    attempts: int = 3
-    pause: float = 0.5
-    longest_pause: float = 10.0
-    longest_wait: float = 60.0
+    call: Seconds = 60.0
+    tool: Seconds = 60.0
+    turn: Seconds = 600.0
+    attempts: Count = 3
+    pause: Seconds = 0.5
+    longest_pause: Seconds = 10.0
+    longest_wait: Seconds = 60.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def before(self, attempt: int, chance: float = 1.0) -> float:
         """How long to pause before an attempt: by chance, at least half of the full pause."""

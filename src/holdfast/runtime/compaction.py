@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core import making
+from holdfast.core.arguments import check_async, check_fields
 from holdfast.core.encoding import encode
 from holdfast.core.errors import InvalidArgument, ModelFailed, RunFailed, VersionConflict
 from holdfast.core.pairing import OURS, parted
@@ -54,6 +55,9 @@ class Compaction:
     instructions: str = INSTRUCTIONS
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        if self.summarize is not None:
+            check_async(self.summarize, "summarize")
         if self.keep < 0 or (self.budget is not None and self.budget < 1):
             raise InvalidArgument(
                 problem=f"To keep {self.keep} messages of {self.budget} tokens makes no sense."

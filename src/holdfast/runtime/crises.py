@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments, check_fields
 from holdfast.core.encoding import plain
 from holdfast.core.errors import (
     Forbidden,
@@ -48,6 +49,9 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     override: str | None = None
     llm_failed: bool = False
     late: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class Crisis(Assessment, frozen=True, kw_only=True, omit_defaults=True):
@@ -127,6 +131,7 @@ class CrisisRows:
 # For operators.
 
 
+@check_arguments
 async def crises(
     db: Database, *, thread: str | None = None, owner: str | None = None, since: int | None = None
 ) -> AsyncIterator[Crisis]:
@@ -141,6 +146,7 @@ async def crises(
             yield crisis
 
 
+@check_arguments
 async def purge(db: Database, *, now: int) -> int:
     """Delete the rows whose date has come; how many. A row that is extended just now stays.
 
@@ -168,6 +174,7 @@ async def purge_due(db: Database, now: int) -> None:
         await purge(db, now=now)
 
 
+@check_arguments
 async def extend(
     db: Database,
     *,

@@ -3,12 +3,15 @@
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Generic, Self, TypedDict, Unpack, cast
+from typing import Any, Generic, Self, cast
 
-from holdfast.core.errors import InvalidId
+from holdfast.core.arguments import Count, Seconds, check_methods
+from holdfast.core.checking import Expected
+from holdfast.core.encoding import Id
 from holdfast.core.ops import Document
-from holdfast.core.values import Expect, Page, Window
+from holdfast.core.values import Page, Window
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.cancelling import cancel_elsewhere, is_seen
 from holdfast.runtime.compaction import Compacted, Compaction, Summarize
@@ -21,10 +24,10 @@ from holdfast.runtime.episodes import Episode
 from holdfast.runtime.events import Event, Mark, events_of
 from holdfast.runtime.finishing import end_now
 from holdfast.runtime.hearing import Heard, Hearing, Utterance, hear
-from holdfast.runtime.inputs import Given, checked_inputs, free_id, user_item
+from holdfast.runtime.inputs import FreeId, Given
 from holdfast.runtime.loop import Stage, respond
-from holdfast.runtime.messages import Message, item_of
-from holdfast.runtime.models import Model
+from holdfast.runtime.messages import Message
+from holdfast.runtime.model_names import ModelOrName, model_of
 from holdfast.runtime.modes import Home, Homes
 from holdfast.runtime.outputs import Done, Output
 from holdfast.runtime.resting import compact_at_rest
@@ -32,12 +35,13 @@ from holdfast.runtime.retaining import Retaining
 from holdfast.runtime.rewinding import ANYWHERE, Rewound, rewind
 from holdfast.runtime.schema import Conversation, Schema, Shape
 from holdfast.runtime.settings import RunIds, Settings
-from holdfast.runtime.starting import Asked, Busy, reader
+from holdfast.runtime.starting import Busy, reader
 from holdfast.runtime.statuses import SessionStatus, session_status
 from holdfast.runtime.steps import Prices
-from holdfast.runtime.suspension import Decision
+from holdfast.runtime.suspension import Decisions
 from holdfast.runtime.sweeping import Sweeper, end_all
-from holdfast.runtime.tools import Tool
+from holdfast.runtime.tools import Function, Tool
+from holdfast.runtime.turn_options import turn_request
 from holdfast.runtime.turns import Turns, nobody
 from holdfast.runtime.upgrades import Upgrade, current
 from holdfast.runtime.voice import LOST, VoiceCall, end_lost, keep_alive, spoken
@@ -45,31 +49,13 @@ from holdfast.threads.database import Database
 from holdfast.threads.thread import Thread
 
 
-class TurnOptions(TypedDict, total=False):
-    """What can be said about a turn.
-
-    ``user`` is on whose behalf it runs, ``key`` makes repeating it safe, ``busy`` says what to do while
-    another turn runs: wait, refuse, or queue. ``message_id`` names the message and ``messages`` come before
-    it; those that the thread has had before are left out. ``replace_state`` becomes the base state.
-    ``origin`` and ``parent`` say where the run comes from. ``mode`` steps down to incognito.
-    """
-
-    user: str | None
-    key: str | None
-    busy: Busy
-    message_id: str | None
-    messages: Sequence[Message]
-    replace_state: Document | None
-    origin: str
-    parent: str | None
-    mode: MemoryMode | None
-
-
+@check_methods
 class Runtime(Generic[Shape, Output]):
     """Runs turns on the threads of a database. Use it as an async context manager.
 
     While it is open it closes runs whose process died and begins turns that were queued. Leaving it ends
-    the turns that still run. The database stays open.
+    the turns that still run. The database stays open. A model may be given by its name, like
+    ``"openai:gpt-5"``, and a tool as the function that it is made of.
     """
 
     def __init__(
@@ -78,21 +64,21 @@ class Runtime(Generic[Shape, Output]):
         *,
         schema: type[Shape] = Conversation,  # type: ignore[assignment]  # the default of Shape
         stages: Sequence[Stage] | None = None,
-        model: Model | None = None,
-        response_model: Model | None = None,
-        tools: Sequence[Tool] = (),
+        model: ModelOrName | None = None,
+        response_model: ModelOrName | None = None,
+        tools: Sequence[Tool | Function] = (),
         instructions: str = "",
         compaction: Compaction | None = None,
         output: type[Output] | None = None,
-        schema_version: int = 1,
+        schema_version: Count = 1,
         upgrades: Mapping[int, Upgrade] | None = None,
         patience: Patience | None = None,
         prices: Prices | None = None,
-        lease_seconds: float = 15.0,
-        sweep_seconds: float = 30.0,
-        idle_seconds: float = 20 * 60.0,
-        ends_at_once: int = 4,
-        close_seconds: float = 10.0,
+        lease_seconds: Seconds = 15.0,
+        sweep_seconds: Seconds = 30.0,
+        idle_seconds: Seconds = 20 * 60.0,
+        ends_at_once: Count = 4,
+        close_seconds: Seconds = 10.0,
         finalize: Finalize = nothing_left,
         finalize_active_sessions_on_close: bool = True,
         memory_mode: MemoryMode = MemoryMode.LOCAL,
@@ -103,16 +89,16 @@ class Runtime(Generic[Shape, Output]):
         new_id: Callable[[], str] | None = None,
     ) -> None:
         self._db = db
+        self._opened = AsyncExitStack()
         self._turns = Turns()
-        self._touched = self._turns.touched
         self._close_seconds = close_seconds if finalize_active_sessions_on_close else None
         self._compaction = compaction or Compaction()
         answer = respond(instructions=instructions, tools=tools, compaction=compaction)
         self._settings = Settings(
             schema=schema_of(schema, schema_version),
             stages=list(stages) if stages is not None else [answer],
-            model=model,
-            response_model=response_model,
+            model=model_of(model, self._opened),
+            response_model=model_of(response_model, self._opened),
             output=output,
             upgrades=upgrades or {},
             patience=patience or Patience(),
@@ -163,11 +149,12 @@ class Runtime(Generic[Shape, Output]):
         try:
             await self._turns.stop()
             if self._close_seconds is not None:
-                await end_all(self._touched, self._settings, self._close_seconds, self._sweeper)
+                await end_all(self._turns.touched, self._settings, self._close_seconds, self._sweeper)
         finally:
             await self._sweeper.end()
         await self._homes.close()
         await self._settings.held_crises.close(self._close_seconds or LAST_SECONDS)
+        await self._opened.aclose()
 
     @property
     def is_idle(self) -> bool:
@@ -186,8 +173,27 @@ class Runtime(Generic[Shape, Output]):
 
     # Turns.
 
-    async def run_turn(self, thread: str, message: Given, **options: Unpack[TurnOptions]) -> Done[Output]:
+    async def run_turn(
+        self,
+        thread: FreeId,
+        message: Given,
+        *,
+        user: Id | None = None,
+        key: Id | None = None,
+        busy: Busy = "wait",
+        message_id: Id | None = None,
+        messages: Sequence[Message] = (),
+        replace_state: Document | None = None,
+        origin: Id = "user",
+        parent: Id | None = None,
+        mode: MemoryMode | None = None,
+    ) -> Done[Output]:
         """Run one turn and give its result once its end is on disk.
+
+        ``user`` is on whose behalf it runs, ``key`` makes repeating it safe, ``busy`` says what to do while
+        another turn runs: wait, refuse, or queue. ``message_id`` names the message and ``messages`` come
+        before it; those that the thread has had before are left out. ``replace_state`` becomes the base
+        state. ``origin`` and ``parent`` say where the run comes from. ``mode`` steps down to incognito.
 
         Raises:
             InvalidId: There is no thread id; the runtime never invents one.
@@ -195,25 +201,64 @@ class Runtime(Generic[Shape, Output]):
             TurnSuspended: The thread waits for a decision.
             RunFailed: The turn could not be finished.
         """
-        asked = self._asked(thread, message, options)
-        home = self._homes.begin(thread, asked.user, options.get("mode"))
-        return await self._turns.waited(self._turns.task(thread, self._turns.run(home, asked, nobody)))
+        request = turn_request(
+            self._settings.schema,
+            thread,
+            message,
+            user=user,
+            key=key,
+            busy=busy,
+            message_id=message_id,
+            messages=messages,
+            replace_state=replace_state,
+            origin=origin,
+            parent=parent,
+        )
+        home = self._homes.begin(thread, user, mode)
+        return await self._turns.waited(self._turns.task(thread, self._turns.run(home, request, nobody)))
 
     async def stream_turn(
-        self, thread: str, message: Given, **options: Unpack[TurnOptions]
+        self,
+        thread: FreeId,
+        message: Given,
+        *,
+        user: Id | None = None,
+        key: Id | None = None,
+        busy: Busy = "wait",
+        message_id: Id | None = None,
+        messages: Sequence[Message] = (),
+        replace_state: Document | None = None,
+        origin: Id = "user",
+        parent: Id | None = None,
+        mode: MemoryMode | None = None,
     ) -> AsyncIterator[Event]:
-        """Run one turn and tell of it as it goes. A listener that leaves does not end the turn."""
-        asked = self._asked(thread, message, options)
-        home = self._homes.begin(thread, asked.user, options.get("mode"))
+        """Run one turn and tell of it as it goes. A listener that leaves does not end the turn.
+
+        It takes what ``run_turn`` takes.
+        """
+        request = turn_request(
+            self._settings.schema,
+            thread,
+            message,
+            user=user,
+            key=key,
+            busy=busy,
+            message_id=message_id,
+            messages=messages,
+            replace_state=replace_state,
+            origin=origin,
+            parent=parent,
+        )
+        home = self._homes.begin(thread, user, mode)
         told: asyncio.Queue[Event | None] = asyncio.Queue()
-        task = self._turns.task(thread, self._turns.run(home, asked, told.put_nowait))
+        task = self._turns.task(thread, self._turns.run(home, request, told.put_nowait))
         task.add_done_callback(lambda over: told.put_nowait(None))
         while (event := await told.get()) is not None:
             yield event
         await task
 
     async def resume(
-        self, thread: str, decisions: Mapping[str, Decision] | None = None, *, user: str | None = None
+        self, thread: Id, decisions: Decisions | None = None, *, user: Id | None = None
     ) -> Done[Output]:
         """Go on with a run that waits for decisions, or that was interrupted, in whatever process.
 
@@ -226,7 +271,7 @@ class Runtime(Generic[Shape, Output]):
         work = self._turns.resume_run(self._homes.of(thread, user), thread, decisions or {}, nobody)
         return await self._turns.waited(self._turns.task(thread, work))
 
-    async def cancel(self, thread: str, *, user: str | None = None) -> bool:
+    async def cancel(self, thread: Id, *, user: Id | None = None) -> bool:
         """End the run that is at work or waits on a thread, in whatever process; whether there was one.
 
         A run elsewhere is told, and ends when its lease is next renewed.
@@ -237,7 +282,7 @@ class Runtime(Generic[Shape, Output]):
         return await cancel_elsewhere(home.db, thread, home.settings)
 
     async def events(
-        self, thread: str, *, after: Mark | None = None, user: str | None = None
+        self, thread: Id, *, after: Mark | None = None, user: Id | None = None
     ) -> AsyncIterator[Event]:
         """The durable events of a thread as they commit, from the one after a mark on, or from now.
 
@@ -250,26 +295,8 @@ class Runtime(Generic[Shape, Output]):
                 if event.mark is not None and event.mark > mark:
                     yield event
 
-    def _asked(self, thread: str, message: Given, options: TurnOptions) -> Asked:
-        if not thread:
-            raise InvalidId(what="thread id", problem="it is missing, and the runtime never makes one up")
-        schema = self._settings.schema
-        inputs = checked_inputs(schema, message)
-        said = user_item(schema, inputs, id=options.get("message_id"))
-        return Asked(
-            thread=free_id(thread),
-            inputs=inputs,
-            items=(*map(item_of, options.get("messages", ())), *said),
-            user=options.get("user"),
-            key=options.get("key"),
-            busy=options.get("busy", "wait"),
-            replace=options.get("replace_state"),
-            origin=options.get("origin", "user"),
-            parent=options.get("parent"),
-        )
-
     async def end_session(
-        self, thread: str, *, feedback: str | None = None, by: str = "api", user: str | None = None
+        self, thread: Id, *, feedback: str | None = None, by: str = "api", user: Id | None = None
     ) -> Episode | None:
         """End the episode that a thread is in; None if it is in none.
 
@@ -280,14 +307,14 @@ class Runtime(Generic[Shape, Output]):
         home = self._homes.of(thread, user)
         if self._homes.is_incognito(thread):
             await self._turns.stop([thread])
-        touched = self._touched.get(thread)
+        touched = self._turns.touched.get(thread)
         ended = await end_now(home.db, thread, home.settings, by=by, feedback=feedback)
-        if ended is not None and self._touched.get(thread) is touched:  # else a turn has begun another
-            self._touched.pop(thread, None)
+        if ended is not None and self._turns.touched.get(thread) is touched:  # else a turn has begun another
+            self._turns.touched.pop(thread, None)
         await self._homes.drop(thread)
         return ended
 
-    async def session_status(self, thread: str, *, user: str | None = None) -> SessionStatus:
+    async def session_status(self, thread: Id, *, user: Id | None = None) -> SessionStatus:
         """Where a thread stands: its run, its episode, what is left to do, and what a caller can do next."""
         home = self._homes.of(thread, user)
         return await session_status(home.db, thread, home.settings)
@@ -300,14 +327,14 @@ class Runtime(Generic[Shape, Output]):
 
     async def record_voice_turn(
         self,
-        thread: str,
+        thread: Id,
         *,
         said: str = "",
         replied: str = "",
         tool_calls: Sequence[VoiceCall] = (),
         crisis: Assessment | None = None,
-        user: str | None = None,
-        key: str | None = None,
+        user: Id | None = None,
+        key: Id | None = None,
         mode: MemoryMode | None = None,
     ) -> Done[Any]:
         """Keep a turn of a call as a realtime client tells it, once it was spoken. No stage runs.
@@ -334,23 +361,23 @@ class Runtime(Generic[Shape, Output]):
         return await hear(home.db, given, home.settings, hearing)
 
     async def voice_alive(
-        self, thread: str, *, seconds: float = 60.0, user: str | None = None
+        self, thread: Id, *, seconds: Seconds = 60.0, user: Id | None = None
     ) -> Episode | None:
         """Say that a call goes on. If nobody says so again in time, its client is taken for lost."""
         home = self._homes.of(thread, user)
         return await keep_alive(home.db, thread, now=home.settings.clock(), seconds=seconds)
 
-    async def voice_lost(self, thread: str, *, user: str | None = None) -> Episode | None:
+    async def voice_lost(self, thread: Id, *, user: Id | None = None) -> Episode | None:
         """End the episode of a call whose client is gone; None if there is none."""
         return await self.end_session(thread, by=LOST, user=user)
 
     # Threads.
 
-    def thread(self, thread: str, *, user: str | None = None) -> Thread:
+    def thread(self, thread: Id, *, user: Id | None = None) -> Thread:
         """A thread where it is at home, to be read: an incognito one is in this process alone."""
         return self._homes.of(thread, user).db.thread(thread)
 
-    async def state(self, thread: str, *, at: int | None = None, user: str | None = None) -> Shape:
+    async def state(self, thread: Id, *, at: int | None = None, user: Id | None = None) -> Shape:
         """The state of a thread as the schema declares it, now or at an earlier version."""
         found = self.thread(thread, user=user)
         head = await found.head(at=at)
@@ -360,32 +387,32 @@ class Runtime(Generic[Shape, Output]):
         return cast("Shape", view)  # the class that the schema was made from
 
     async def history(
-        self, thread: str, *, last: int = 50, before: int | None = None, user: str | None = None
+        self, thread: Id, *, last: Count = 50, before: int | None = None, user: Id | None = None
     ) -> Window:
         """A page of the history, oldest first; ``before`` is the place of the first item of the next page."""
         return await self.thread(thread, user=user).items(last=last, before=before)
 
     async def threads(
-        self, *, user: str | None = None, limit: int = 50, after: str | None = None, system: bool = False
+        self, *, user: Id | None = None, limit: int = 50, after: str | None = None, system: bool = False
     ) -> Page:
         """The threads, newest first; those that hold what is remembered only if ``system`` is set."""
         return await self._homes.listed(user).threads(limit=limit, after=after, system=system)
 
     async def fork(
-        self, thread: str, new_id: str, *, at: int | None = None, user: str | None = None
+        self, thread: Id, new_id: FreeId, *, at: int | None = None, user: Id | None = None
     ) -> Thread:
         """A new thread that goes its own way from a version of another."""
-        return await self._homes.fork(thread, free_id(new_id), user, at)
+        return await self._homes.fork(thread, new_id, user, at)
 
     async def rewind(
         self,
-        thread: str,
+        thread: Id,
         run: str | None = None,
         *,
         to: int | None = None,
         compaction: int | None = None,
-        user: str | None = None,
-        expect: Expect = ANYWHERE,
+        user: Id | None = None,
+        expect: Expected = ANYWHERE,
     ) -> Rewound:
         """Take back what a run added to the history, everything after a version, or a compaction.
 
@@ -406,11 +433,11 @@ class Runtime(Generic[Shape, Output]):
 
     async def compact(
         self,
-        thread: str,
+        thread: Id,
         *,
-        keep: int | None = None,
+        keep: Count | None = None,
         summarize: Summarize | None = None,
-        user: str | None = None,
+        user: Id | None = None,
     ) -> Compacted:
         """Put a summary in place of all messages but the newest few, as one changeset.
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments, check_async, check_fields
 from holdfast.core.errors import DeadlineExceeded, GuardrailTripped
 from holdfast.runtime.context import Context
 
@@ -31,6 +32,9 @@ class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     check: Check
     parallel: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     async def passes(self, text: str, ctx: Context) -> None:
         """Let a text pass, or not. A check that fails or takes too long lets nothing pass.
@@ -58,12 +62,14 @@ def guardrail(check: _Named, /) -> Guardrail: ...
 def guardrail(*, parallel: bool = False, name: str | None = None) -> Callable[[_Named], Guardrail]: ...
 
 
+@check_arguments
 def guardrail(
     check: _Named | None = None, /, *, parallel: bool = False, name: str | None = None
 ) -> Guardrail | Callable[[_Named], Guardrail]:
     """Make a guardrail of an async function: ``@guardrail`` or ``@guardrail(parallel=True)``."""
 
     def made(check: _Named) -> Guardrail:
+        check_async(check, f"Guardrail {check.__name__!r}")
         return Guardrail(name=name or check.__name__, check=check, parallel=parallel)
 
     return made if check is None else made(check)

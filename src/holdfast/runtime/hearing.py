@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from holdfast.core import making
+from holdfast.core.arguments import check_fields
 from holdfast.core.encoding import JSON, plain
 from holdfast.core.errors import InvalidArgument, NotThere, RecordNotFound, StoreFailed, ThreadNotFound
 from holdfast.core.values import HISTORY, Head, Item, LogSize, Put, Record
@@ -53,12 +54,18 @@ class Utterance(msgspec.Struct, frozen=True, kw_only=True):
     late: bool = False
     quick: bool = False
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 class Hearing(msgspec.Struct, frozen=True, kw_only=True):
     """How utterances are judged: by which stages, and which fields of the state keep what they find."""
 
     stages: tuple[Stage, ...] | None = None
     keeps: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):

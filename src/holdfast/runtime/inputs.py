@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -15,20 +15,46 @@ from holdfast.runtime.schema import Fold, Lifecycle, Schema
 MESSAGE = "message"
 CALLER = "the caller"
 
-Given: TypeAlias = str | Mapping[str, Any] | msgspec.Struct
-"""What a caller gives to a turn: the message alone, a dict of inputs, or an input type of the application."""
 
-
-def free_id(thread: str) -> str:
+def free_id(thread: object, what: str = "thread id") -> str:
     """The id of a thread, if a conversation may have it.
 
     Raises:
-        InvalidId: It cannot name anything, or names what Holdfast keeps for itself.
+        InvalidId: It is missing, cannot name anything, or names what Holdfast keeps for itself.
     """
-    if check_id(thread, "thread id").startswith(RESERVED):
+    what = "thread id" if what == "thread" else what  # as the argument of a turn is called
+    if thread is None or thread == "":
+        raise InvalidId(what=what, problem="it is missing, and the runtime never makes one up")
+    if (id := check_id(thread, what)).startswith(RESERVED):
         problem = f"{thread!r} is a name of Holdfast's own, as all that begin with {' or '.join(RESERVED)}"
-        raise InvalidId(what="thread id", problem=problem)
-    return thread
+        raise InvalidId(what=what, problem=problem)
+    return id
+
+
+FreeId: TypeAlias = Annotated[str, free_id]
+"""The id of a thread that a conversation may have."""
+
+
+def inputs_of(given: Any, what: str = "message") -> Mapping[str, Any]:
+    """The inputs of a turn by name; text alone is the message.
+
+    Raises:
+        InvalidArgument: It is neither text, nor a dict, nor a struct.
+    """
+    if isinstance(given, str):
+        return {MESSAGE: given}
+    if isinstance(given, msgspec.Struct):
+        return msgspec.structs.asdict(given)
+    if dataclasses.is_dataclass(given) and not isinstance(given, type):
+        return {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
+    if isinstance(given, Mapping):
+        return given
+    problem = f"{what} must be text, a dict of inputs or a struct of them, not {type(given).__name__}."
+    raise InvalidArgument(problem=problem)
+
+
+Given: TypeAlias = Annotated[str | Mapping[str, Any] | msgspec.Struct, inputs_of]
+"""What a caller gives to a turn: the message alone, a dict of inputs, or an input type of the application."""
 
 
 def checked_inputs(schema: Schema, given: Given) -> dict[str, JSON]:
@@ -38,7 +64,7 @@ def checked_inputs(schema: Schema, given: Given) -> dict[str, JSON]:
         StateInvalid: One is missing, unknown, no input, or of another type.
     """
     inputs: dict[str, JSON] = {}
-    for name, value in _by_name(given).items():
+    for name, value in inputs_of(given).items():
         field = schema.field(name, CALLER)
         if field.lifecycle is not Lifecycle.INPUT:
             raise field.wrong(CALLER, "it is not an input")
@@ -47,19 +73,6 @@ def checked_inputs(schema: Schema, given: Given) -> dict[str, JSON]:
         if schema.fields[name].required and name not in inputs:
             raise StateInvalid(stage=CALLER, field=name, problem="the turn needs it")
     return inputs
-
-
-def _by_name(given: Any) -> Mapping[str, Any]:
-    if isinstance(given, str):
-        return {MESSAGE: given}
-    if isinstance(given, msgspec.Struct):
-        return msgspec.structs.asdict(given)
-    if dataclasses.is_dataclass(given) and not isinstance(given, type):
-        return {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
-    if isinstance(given, Mapping):
-        return given
-    problem = f"A turn takes a text, a dict of inputs or a struct of them, not {type(given).__name__}."
-    raise InvalidArgument(problem=problem)
 
 
 def user_item(schema: Schema, inputs: Mapping[str, JSON], *, id: str | None = None) -> Sequence[Item]:

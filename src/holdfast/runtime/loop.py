@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from holdfast.core import making
+from holdfast.core.arguments import Count, check_arguments
 from holdfast.core.errors import InvalidArgument
 from holdfast.runtime import guardrails
 from holdfast.runtime.compaction import Compaction, Gauge, compact_in_turn, outgrown
@@ -19,7 +20,7 @@ from holdfast.runtime.guardrails import Guardrail
 from holdfast.runtime.messages import Message
 from holdfast.runtime.models import Reply, Request, ToolCall
 from holdfast.runtime.toolbox import Toolbox
-from holdfast.runtime.tools import Tool
+from holdfast.runtime.tools import Function, Tool
 from holdfast.runtime.view import HEARD, WINDOW, Prepare, Seen, Shows, View, kept, look, prepared, unanswered
 
 Stage: TypeAlias = Callable[[Any, Context], Awaitable[Delta | None]]
@@ -29,11 +30,12 @@ ENDS = "ends_with_its_answer"
 answer and the end of the run go to disk together."""
 
 
+@check_arguments
 def respond(
     *,
     instructions: str | Callable[[Any], str] = "",
-    tools: Sequence[Tool] = (),
-    window: int = WINDOW,
+    tools: Sequence[Tool | Function] = (),
+    window: Count = WINDOW,
     shows: Shows | None = None,
     prepare: Prepare | None = None,
     input_guardrails: Sequence[Guardrail] = (),
@@ -48,8 +50,8 @@ def respond(
     The model sees the newest ``window`` messages, and all of this turn, of them those that ``shows`` lets
     through, in the shape that ``prepare`` gives them; the history is not touched by any of it. Guardrails
     look at what the user said before anything is kept of an answer, and at each text of an answer before
-    it is kept. ``live`` says whether listeners hear text before it is kept. A second such
-    stage needs another ``name``.
+    it is kept. A function among the ``tools`` becomes one, as by ``@tool``. ``live`` says whether listeners
+    hear text before it is kept. A second such stage needs another ``name``.
     """
     responder = _Responder(
         toolbox=Toolbox(tools),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.errors import ModeRefused, ThreadExists
 from holdfast.core.values import RecordQuery
 from holdfast.runtime.context import MemoryMode
@@ -178,6 +179,7 @@ class Homes:
         return ModeRefused(asked=asked, offered=self.offered.value, problem=problem)
 
 
+@check_arguments
 def user_in(mode: MemoryMode | None, user: str | None) -> str | None:
     """The user id that an edge hands on: none in incognito, where nobody is to be known by name."""
     return None if mode is MemoryMode.INCOGNITO else user

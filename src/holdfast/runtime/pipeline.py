@@ -1,13 +1,14 @@
 """Stages, one after another: the one pipeline of the stateless call and the persistent runtime."""
 
 import asyncio
+import inspect
 import time
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import DeadlineExceeded, HoldfastError
+from holdfast.core.errors import DeadlineExceeded, HoldfastError, InvalidArgument
 from holdfast.runtime.context import Context
 from holdfast.runtime.diagnostics import stamp
 from holdfast.runtime.draft import RUN, STAGE
@@ -107,7 +108,10 @@ async def _run(stage: Stage, ctx: Context, following: Stage | None) -> None:
     turn.tell(StageStarted(name=name, label=label_of(stage)))
     turn.ends_now = following is None and getattr(stage, ENDS, False)
     asked, began = turn.asked, time.perf_counter()
-    delta: Any = await stage(turn.draft.view(), ctx)
+    work: Any = stage(turn.draft.view(), ctx)
+    if not inspect.isawaitable(work):
+        raise InvalidArgument(problem=f"Stage {name!r} must be async: what it returns cannot be awaited.")
+    delta: Any = await work
     turn.times[name] = turn.times.get(name, 0.0) + _ms_since(began)
     await turn.draft.recall(delta, turn.id)
     turn.write(name, delta)

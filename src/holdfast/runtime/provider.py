@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar, cast
 
 import msgspec
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import InvalidArgument, MissingExtra, ModelFailed
 from holdfast.runtime.models import Part, Reply, Request, Text, Usage
 
@@ -32,6 +33,7 @@ ANSWER = "answer"
 """The name of the tool by which a model hands over a typed answer."""
 
 
+@check_methods
 class ProviderModel:
     """A model by its name, ``ProviderModel("openai:gpt-5")``, or one that Pydantic AI has made.
 
@@ -68,6 +70,11 @@ class ProviderModel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._model.__aexit__(kind, error, trace)
+
+    async def close(self) -> None:
+        """Close the connections of a model that was not used as a context manager."""
+        await self._model.__aenter__()
+        await self._model.__aexit__(None, None, None)
 
     async def stream(self, request: Request) -> AsyncIterator[Part]:
         """The reply as it comes: any number of texts, then the whole. Leaving it closes the connection."""

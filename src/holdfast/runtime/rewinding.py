@@ -9,12 +9,14 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core import making, ops, places
-from holdfast.core.errors import InvalidArgument, RewindRefused, VersionConflict
+from holdfast.core.checking import Expected, expectation
+from holdfast.core.errors import InvalidArgument, RewindRefused, ThreadExists, VersionConflict
 from holdfast.core.ops import Document, Op
 from holdfast.core.pairing import open_before
 from holdfast.core.values import (
     ABOUT,
     HISTORY,
+    Absent,
     Anywhere,
     AppendTo,
     Changeset,
@@ -72,7 +74,7 @@ async def rewind(
     run: str | None = None,
     to: int | None = None,
     compaction: int | None = None,
-    expect: Expect = ANYWHERE,
+    expect: Expected = ANYWHERE,
 ) -> Rewound:
     """Take back a run, everything after a version, or a compaction by its version.
 
@@ -86,7 +88,7 @@ async def rewind(
     if [run, to, compaction].count(None) != 2:
         raise InvalidArgument(problem="Say what to take back: a run, to=version, or compaction=version.")
     resting = await at_rest(db, id, settings)
-    _check_version(resting.head, expect)  # what is committed stands on this head, and on no other
+    _check_version(resting.head, expectation(expect))  # what is committed stands on this head alone
     if run is not None:
         return await rewind_run(db, resting, run, settings)
     if to is not None:
@@ -96,6 +98,8 @@ async def rewind(
 
 
 def _check_version(head: Head, expect: Expect) -> None:
+    if isinstance(expect, Absent):
+        raise ThreadExists(thread=head.id)
     if isinstance(expect, Exact) and (expect.version != head.version or expect.hash not in (None, head.hash)):
         raise VersionConflict(thread=head.id, expected=expect.version, actual=head.version)
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.errors import HoldfastError, StateInvalid, StoreFailed
 from holdfast.core.values import HISTORY, LogSize
 from holdfast.runtime.diagnostics import note
@@ -30,6 +31,7 @@ PROBLEM, CRISIS_LOG = "turn_problem", "crisis_log"
 S = TypeVar("S", bound=Stage)
 
 
+@check_arguments
 def gate(stage: S) -> S:
     """Mark a stage that is run even if the store fails, so that a person in danger gets an answer.
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.core.arguments import check_async
 from holdfast.core.checking import check_lease
 from holdfast.core.errors import InvalidArgument
 from holdfast.runtime.asking import Patience
@@ -75,6 +76,7 @@ class Settings:
         check_output(self.schema, self.output)
         check_upgrades(self.schema, self.upgrades)
         check_stages(self.stages)
+        check_async(self.finalize, "finalize")
         check_lease(int(self.lease_seconds * 1000))
         if self.ends_at_once < 1:
             raise InvalidArgument(problem="At least one episode must be ended at a time.")

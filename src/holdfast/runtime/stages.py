@@ -1,10 +1,12 @@
 """Stages by their names: no two share one, and a run that stopped goes on at the one it stopped at."""
 
+import inspect
 from collections.abc import Sequence
 from typing import TypeVar
 
+from holdfast.core.arguments import check_async
 from holdfast.core.encoding import JSON
-from holdfast.core.errors import SchemaInvalid, StageGone
+from holdfast.core.errors import InvalidArgument, SchemaInvalid, StageGone
 from holdfast.runtime.loop import Stage
 
 LABEL = "label"
@@ -28,18 +30,31 @@ def label_of(stage: Stage) -> str:
 
 
 def check_stages(stages: Sequence[Stage]) -> None:
-    """Refuse stages of one name: a run that stopped could not say at which of them.
+    """Refuse what cannot be called as a stage, and stages of one name: a run could not say where it stopped.
 
     Raises:
+        InvalidArgument: One is not async, or does not take a state and a context.
         SchemaInvalid: Two have the same name.
     """
     first: dict[str, Stage] = {}
     for stage in stages:
         name = name_of(stage)
+        check_async(stage, f"Stage {name!r}")
+        _check_parameters(stage, name)
         if name in first:
             both = f"two stages have this name, {_origin(first[name])} and {_origin(stage)}"
             raise SchemaInvalid(schema="stages", field=name, problem=f"{both}; give one of them another")
         first[name] = stage
+
+
+def _check_parameters(stage: Stage, name: str) -> None:
+    try:
+        inspect.signature(stage).bind(None, None)
+    except TypeError as error:
+        problem = f"Stage {name!r} must take a state and a context: async def {name}(state, ctx). {error}."
+        raise InvalidArgument(problem=problem.replace("..", ".")) from None
+    except ValueError:
+        return  # it has no signature that could be read
 
 
 def first_name(stages: Sequence[Stage]) -> str | None:

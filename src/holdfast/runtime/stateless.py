@@ -3,7 +3,10 @@
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
 
+from holdfast.core.arguments import check_arguments, check_fields
 from holdfast.core.encoding import JSON
 from holdfast.core.values import HISTORY, LogSize
 from holdfast.runtime.asking import Patience
@@ -15,7 +18,7 @@ from holdfast.runtime.inputs import Given, checked_inputs, user_item
 from holdfast.runtime.journal import Nowhere
 from holdfast.runtime.loop import Stage, respond
 from holdfast.runtime.messages import Message, item_of
-from holdfast.runtime.models import Model
+from holdfast.runtime.model_names import ModelOrName, model_of
 from holdfast.runtime.outputs import Done, Output, done
 from holdfast.runtime.pipeline import worked
 from holdfast.runtime.runs import Run
@@ -23,7 +26,7 @@ from holdfast.runtime.safety import answered, said_of
 from holdfast.runtime.schema import Conversation, State
 from holdfast.runtime.settings import Settings
 from holdfast.runtime.steps import Prices
-from holdfast.runtime.tools import Tool
+from holdfast.runtime.tools import Function, Tool
 from holdfast.runtime.turn import Turn
 from holdfast.runtime.upgrades import replaced
 from holdfast.stores import memory
@@ -32,14 +35,15 @@ from holdfast.threads.database import Database
 log = logging.getLogger("holdfast")
 
 
+@check_arguments
 async def run_agent(
     message: Given,
     *,
     schema: type[State] = Conversation,
     stages: Sequence[Stage] | None = None,
-    model: Model | None = None,
-    response_model: Model | None = None,
-    tools: Sequence[Tool] = (),
+    model: ModelOrName | None = None,
+    response_model: ModelOrName | None = None,
+    tools: Sequence[Tool | Function] = (),
     instructions: str = "",
     output: type[Output] | None = None,
     history: Sequence[Message] = (),
@@ -52,16 +56,19 @@ async def run_agent(
 ) -> Done[Output]:
     """Run one turn on what is given, and keep nothing. What came before comes in as history and state.
 
+    A model may be given by its name, and a tool as the function that it is made of.
+
     Raises:
         StateInvalid: An input, or the state given, does not fit the schema.
         RunFailed: The turn could not be finished.
     """
     passing = Database(memory.MemoryStore()).records  # they last as long as the turn that writes them
+    opened = AsyncExitStack()
     settings = Settings(
         schema=schema_of(schema),
         stages=[respond(instructions=instructions, tools=tools)] if stages is None else list(stages),
-        model=model,
-        response_model=response_model,
+        model=model_of(model, opened),
+        response_model=model_of(response_model, opened),
         output=output,
         patience=patience or Patience(),
         prices=prices or {},
@@ -69,7 +76,11 @@ async def run_agent(
         memory_store=memory_store or passing,
         crisis_log_backend=crisis_log_backend or passing,
     )
-    turn, journal = _turn(settings, message, history, state or {}, told)
+    async with opened:
+        return await _run(settings, *_turn(settings, message, history, state or {}, told))
+
+
+async def _run(settings: Settings, turn: Turn, journal: Nowhere) -> Done[Any]:
     ending, waiting, error = await worked(turn, settings)
     await turn.finish(ending)
     problem = await _logged(settings, journal) or error
@@ -77,7 +88,7 @@ async def run_agent(
         return answered(turn, settings, problem)
     if error is not None:
         raise error
-    return done(turn, version=0, kind=output, termination=ending.termination, waiting=waiting)
+    return done(turn, version=0, kind=settings.output, termination=ending.termination, waiting=waiting)
 
 
 async def _logged(settings: Settings, journal: Nowhere) -> Exception | None:
@@ -100,6 +111,8 @@ def _turn(
     told: Callable[[Event], None],
 ) -> tuple[Turn, Nowhere]:
     inputs = checked_inputs(settings.schema, message)
+    for entry in history:
+        check_fields(entry)
     before = [item_of(entry) for entry in history]
     journal = Nowhere(Run(id=f"run-{secrets.token_hex(8)}", thread="", started=0), {HISTORY: before})
     sizes = {HISTORY: LogSize(len(before), len(before))}

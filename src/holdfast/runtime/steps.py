@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments, check_fields
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import HoldfastError, InvalidArgument, RecordNotFound
 from holdfast.core.values import Changeset
@@ -54,6 +55,9 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     input: float
     output: float
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def of(self, usage: Usage) -> int:
         """What some tokens cost, in millionths of a dollar."""
@@ -188,6 +192,7 @@ def steps_of(change: Changeset) -> tuple[Step, ...]:
     return msgspec.convert(said, tuple[Step, ...])
 
 
+@check_arguments
 async def run_steps(db: Database, thread: str, run: str) -> tuple[Step, ...]:
     """The steps of a run, in the order in which they ended; those of one at work as far as it has come.
 

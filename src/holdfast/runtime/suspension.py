@@ -1,12 +1,16 @@
 """Calls that wait for a person: how they are kept, and what may be decided about them."""
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, TypeAlias
 
 import msgspec
 
+from holdfast.core.arguments import check_fields
 from holdfast.core.encoding import JSON
+from holdfast.core.errors import InvalidArgument
 from holdfast.core.items import repair
 from holdfast.core.ops import Document
+from holdfast.core.shapes import described
 from holdfast.core.values import Item
 from holdfast.runtime.draft import CALLS
 
@@ -34,12 +38,18 @@ class Replay(msgspec.Struct, frozen=True, omit_defaults=True, tag="replay"):
 
     asked: int | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 class UseResult(msgspec.Struct, frozen=True, omit_defaults=True, tag="result"):
     """Do not run the call; this is its result."""
 
     output: JSON
     asked: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class PassOn(msgspec.Struct, frozen=True, omit_defaults=True, tag="pass"):
@@ -48,10 +58,28 @@ class PassOn(msgspec.Struct, frozen=True, omit_defaults=True, tag="pass"):
     value: JSON
     asked: int | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 Decision: TypeAlias = Replay | UseResult | PassOn
 """What a person decides. An answer to a second question about a call says so, ``Replay(asked=2)``: an answer
 to the first that is sent again is never taken for it."""
+
+
+def check_decisions(decisions: object, what: str) -> None:
+    """Refuse what is no mapping of calls to decisions; a decision is refused later, with the call it is for.
+
+    Raises:
+        InvalidArgument: It is something else.
+    """
+    if not isinstance(decisions, Mapping):
+        problem = f"{what} must be a dict of call ids to decisions, not {described(decisions)}."
+        raise InvalidArgument(problem=problem)
+
+
+Decisions: TypeAlias = Annotated[Mapping[str, Decision], check_decisions]
+"""What a person decides of each call, by its id."""
 
 
 class Suspended(Exception):

@@ -31,7 +31,7 @@ from holdfast.runtime.suspension import (
     entries,
     suspended_calls,
 )
-from holdfast.runtime.tools import Effect, Suspend, Tool, ToolContext, Unfinished
+from holdfast.runtime.tools import Effect, Function, Suspend, Tool, ToolContext, Unfinished, tool_of
 from holdfast.runtime.turn import Turn
 
 
@@ -57,9 +57,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 class Toolbox:
     """The tools of a loop."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        self._tools = {tool.name: tool for tool in tools}
-        for tool in tools:
+    def __init__(self, tools: Sequence[Tool | Function]) -> None:
+        made = [tool_of(each) for each in tools]
+        self._tools = {tool.name: tool for tool in made}
+        for tool in made:
             if self._tools[tool.name] is not tool:
                 raise SchemaInvalid(schema="tools", field=tool.name, problem="two tools have this name")
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_type_hints, overload
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments, check_fields
 from holdfast.core.encoding import JSON, encode_checked
 from holdfast.core.errors import InvalidValue, SchemaInvalid
 from holdfast.runtime.draft import Delta
@@ -105,6 +106,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     approval: Approval = False
     kind: ToolKind = "tool"
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def spec(self) -> ToolSpec:
         """What a model is told of it."""
         return ToolSpec(name=self.name, description=self.description, parameters=_schema(self.arguments))
@@ -172,6 +176,15 @@ def _plainly(function: Callable[..., Any], values: Mapping[str, Any], first: Seq
         raise RuntimeError("the function raised StopIteration") from error
 
 
+def tool_of(given: Tool | Function) -> Tool:
+    """A tool as it is, or one made of a function, of which nothing else is known.
+
+    Raises:
+        SchemaInvalid: Nothing can be made of the function's arguments.
+    """
+    return given if isinstance(given, Tool) else tool(given)
+
+
 @overload
 def tool(function: Function, /) -> Tool: ...
 @overload
@@ -185,6 +198,7 @@ def tool(
 ) -> Callable[[Function], Tool]: ...
 
 
+@check_arguments
 def tool(
     function: Function | None = None,
     /,
@@ -215,6 +229,9 @@ def _tool(
     check: Check | None,
     approval: Approval,
 ) -> Tool:
+    if name is None and function.__name__ == "<lambda>":
+        problem = "a lambda has no name for the model to call it by; write a function, or give a name"
+        raise SchemaInvalid(schema=function.__name__, field="name", problem=problem)
     if (effect is Effect.CHECKABLE) != (check is not None):
         problem = "a checkable tool has a check, and only such a one"
         raise SchemaInvalid(schema=function.__name__, field="check", problem=problem)
@@ -276,4 +293,15 @@ def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     return {**found, "$defs": parts} if parts else found
 
 
-__all__ = ["UNFINISHED", "Delta", "Effect", "Outcome", "Suspend", "Tool", "ToolContext", "Unfinished", "tool"]
+__all__ = [
+    "UNFINISHED",
+    "Delta",
+    "Effect",
+    "Outcome",
+    "Suspend",
+    "Tool",
+    "ToolContext",
+    "Unfinished",
+    "tool",
+    "tool_of",
+]

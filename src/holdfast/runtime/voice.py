@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.core.arguments import check_fields
 from holdfast.core.encoding import JSON, encode
 from holdfast.core.errors import InvalidArgument, InvalidId, RevisionConflict
 from holdfast.core.values import HISTORY, RecordQuery
@@ -46,6 +47,9 @@ class VoiceCall(msgspec.Struct, frozen=True, kw_only=True):
     output: JSON = None
     error: str | None = None
     id: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def spoken(

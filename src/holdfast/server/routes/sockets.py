@@ -13,7 +13,7 @@ from holdfast.client.bodies import Mode
 from holdfast.client.values import Told
 from holdfast.core.encoding import encode, plain
 from holdfast.core.errors import AccessRefused, HoldfastError, InvalidArgument, RateLimited, TooLarge
-from holdfast.runtime.engine import TurnOptions
+from holdfast.runtime.turn_options import TurnOptions
 from holdfast.server.callers import Caller, Calling, reachable
 from holdfast.server.routes.turns import mode_of, to_the_welcome, turn_events
 from holdfast.server.stream import END, ERROR, Opened, following, mark_of, problem_event

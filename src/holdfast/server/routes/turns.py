@@ -17,8 +17,9 @@ from holdfast.client.values import Told, TurnView
 from holdfast.core.encoding import check_id
 from holdfast.core.errors import HoldfastError
 from holdfast.runtime.context import MemoryMode
-from holdfast.runtime.engine import LAST, TurnOptions
+from holdfast.runtime.engine import LAST
 from holdfast.runtime.events import Event, RunFinished
+from holdfast.runtime.turn_options import TurnOptions
 from holdfast.server.callers import Caller, Calling, Home, ThreadId, reachable
 from holdfast.server.describing import ALSO, VERSIONED, WORKS
 from holdfast.server.repeating import KEY, OWN
