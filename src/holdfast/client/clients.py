@@ -19,6 +19,7 @@ from holdfast.client.problems import error_of
 from holdfast.client.requests import Call
 from holdfast.client.values import Told
 from holdfast.client.workbenches import AsyncWorkbench, Workbench
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import MissingExtra, OutcomeUnknown, StoreUnavailable
 
 try:
@@ -102,6 +103,7 @@ class ClientMethods:
     compare = Method(experiment_calls.compare)
 
 
+@check_methods
 class AsyncClient(Awaited, ClientMethods):
     """The API of a server, awaited. Use it as an async context manager.
 
@@ -194,6 +196,7 @@ class AsyncClient(Awaited, ClientMethods):
                 await asyncio.sleep(_pause(call, failures))
 
 
+@check_methods
 class Client(Blocking, ClientMethods):
     """The API of a server, blocking. Use it as a context manager; see ``AsyncClient``."""
 

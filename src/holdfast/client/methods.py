@@ -5,6 +5,7 @@ from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from holdfast.client.requests import Call
+from holdfast.core.arguments import check_arguments
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -28,7 +29,7 @@ class Method(Generic[P, T]):
     """A call as a method of whoever sends it."""
 
     def __init__(self, call: Callable[P, Call[T]]) -> None:
-        self._call = call
+        self._call = check_arguments(call)
         self.__doc__ = call.__doc__
 
     @overload

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 import msgspec
 
 from holdfast.core import ops
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import JSON
 from holdfast.core.ops import Document
 from holdfast.core.values import Changeset
@@ -32,6 +33,7 @@ class ExternalEffect(msgspec.Struct, frozen=True, kw_only=True):
     in_doubt: bool = False
 
 
+@check_arguments
 async def effects(thread: Thread, *, after: int = 0, upto: int | None = None) -> list[ExternalEffect]:
     """What calls did that were answered, given up or left open after a version, oldest first.
 

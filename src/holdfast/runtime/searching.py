@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.checking import check_limit
 from holdfast.core.encoding import encode
 from holdfast.core.errors import InvalidArgument, ThreadNotFound
@@ -93,6 +94,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return [word for word in said if word not in FUNCTION_WORDS] or said
 
 
+@check_arguments
 async def search_everything(
     db: Database,
     search: Search,

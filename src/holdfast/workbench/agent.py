@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 import msgspec
 
 from holdfast.core import making
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import HoldfastError
 from holdfast.core.making import append
 from holdfast.runtime.asking import Patience
@@ -77,6 +78,7 @@ def nobody(event: Event | Output) -> None:
     """Tells nobody."""
 
 
+@check_methods
 class Agent:
     """Works on tasks in the session that is open at a workbench. Use it as an async context manager.
 

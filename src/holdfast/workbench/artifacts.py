@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments, check_methods
 from holdfast.core.encoding import check_id, encode, plain
 from holdfast.core.errors import (
     ArtifactDamaged,
@@ -64,6 +65,7 @@ class ArtifactPage(msgspec.Struct, frozen=True, kw_only=True):
     next: tuple[int, str] | None = None
 
 
+@check_methods
 class Artifacts:
     """The artifacts of one thread, on the volume of its owner."""
 
@@ -250,6 +252,7 @@ def picture_of(shown: Shown) -> tuple[str, bytes]:
     raise InvalidArgument(problem="What was shown has no form that is a picture.")
 
 
+@check_arguments
 def artifact_tools(artifacts: Callable[[ToolContext], Artifacts]) -> tuple[Tool, Tool]:
     """What a model keeps files with: a text of its own, or a file that code has written to the volume."""
 

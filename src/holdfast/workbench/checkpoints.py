@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import (
     HoldfastError,
@@ -84,6 +85,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     head: Head | None
 
 
+@check_methods
 class Checkpoints:
     """The manifest of one session, kept on its volume.
 

@@ -6,6 +6,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from holdfast.core import making
+from holdfast.core.arguments import check_arguments, check_methods
 from holdfast.core.encoding import JSON, encode
 from holdfast.core.errors import BlockFull, BlockNotFound, InvalidArgument, StateConflict, VersionConflict
 from holdfast.core.manifest import CORE_MEMORY, MEMORY
@@ -105,6 +106,7 @@ def _fitting(block: str, text: str, limits: BlockLimits) -> str:
     return text
 
 
+@check_arguments
 def rendered(blocks: Mapping[str, str], limits: BlockLimits = LIMITS) -> str:
     """Core memory as a prompt has it. Every line of a block is set in, so that none passes for a heading."""
     parts = [
@@ -128,6 +130,7 @@ class Blocks(msgspec.Struct, frozen=True, kw_only=True):
     blocks: dict[str, str]
 
 
+@check_methods
 class CoreMemory:
     """The core memory of one thread.
 
@@ -219,6 +222,7 @@ class CoreMemory:
 # Tools.
 
 
+@check_arguments
 def core_memory_tools(
     limits: BlockLimits = LIMITS, defaults: Mapping[str, JSON] = CORE_MEMORY
 ) -> tuple[Tool, Tool]:

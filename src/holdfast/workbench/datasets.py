@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import plain
 from holdfast.core.errors import (
     InvalidArgument,
@@ -83,6 +84,7 @@ async def examples(
     return [example_of(record) for record in await db.records.find(query)]
 
 
+@check_arguments
 async def every_example(db: Database, name: str) -> AsyncIterator[Example]:
     """All examples of a data set, in order, read page by page."""
     after: tuple[int, str] | None = None
@@ -96,6 +98,7 @@ async def every_example(db: Database, name: str) -> AsyncIterator[Example]:
 # Making.
 
 
+@check_arguments
 async def make_dataset(db: Database, name: str, choice: Choice, *, now: int) -> Made:
     """Make a data set from threads, or add to one. A turn becomes an example once, however often this runs.
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import JSON, plain
 from holdfast.runtime.tools import Effect, Tool, ToolContext, tool
 from holdfast.workbench.documents import Documents
@@ -11,6 +12,7 @@ PART: Final = 4000
 PLACES: Final = 10
 
 
+@check_arguments
 def document_tools(documents: Callable[[ToolContext], Documents]) -> tuple[Tool, Tool, Tool]:
     """Tools over the documents of the thread that a call is made for."""
 

@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from holdfast.core import making
+from holdfast.core.arguments import check_methods
 from holdfast.core.encoding import JSON, encode, plain
 from holdfast.core.errors import (
     HoldfastError,
@@ -122,6 +123,7 @@ def safe_name(name: str) -> str:
 # The documents of a thread.
 
 
+@check_methods
 class Documents:
     """The documents of one thread, on the volume of its owner."""
 

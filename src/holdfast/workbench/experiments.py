@@ -5,6 +5,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import JSON, plain
 from holdfast.core.errors import InvalidArgument, StoreDamaged
 from holdfast.core.values import Drop, Record, RecordQuery
@@ -109,6 +110,7 @@ async def every_result(db: Database, name: str) -> AsyncIterator[Result]:
         after = (found[-1].number, record_id(name, found[-1].example))
 
 
+@check_arguments
 async def compare(db: Database, first: str, second: str) -> Comparison:
     """Two experiments side by side.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import (
     InvalidArgument,
@@ -30,6 +31,7 @@ LARGEST = 256 * 1024 * 1024
 WHY = "Another session was imported in its place."
 
 
+@check_arguments
 async def exported(db: Database, session: str, defaults: Mapping[str, JSON] = CORE_MEMORY) -> Manifest:
     """The manifest of a session, at one version of it.
 
@@ -43,6 +45,7 @@ async def exported(db: Database, session: str, defaults: Mapping[str, JSON] = CO
     return manifest_of(head, windows, defaults)
 
 
+@check_arguments
 async def imported(
     db: Database,
     session: str,

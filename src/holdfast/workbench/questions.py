@@ -9,6 +9,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import InvalidArgument, ThreadExists, ThreadNotFound
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.beginning import standing
@@ -33,6 +34,7 @@ INSTRUCTIONS = (
 PARTS = " If the text is too much to read at once, ask about parts of it with ask_part."
 
 
+@check_methods
 class Questions:
     """Asks a model about pieces of text; whoever is asked may ask about parts, down to ``depth``."""
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import plain
 from holdfast.core.errors import StoreDamaged
 from holdfast.core.values import Put, Record, RecordQuery
@@ -42,6 +43,7 @@ def written(snapshot: Snapshot, owner: str | None, number: int = 0) -> Put:
     return Put(record=record, expect=0)
 
 
+@check_arguments
 async def snapshots(
     db: Database, *, session: str | None = None, sandbox: str | None = None, limit: int = 100
 ) -> Sequence[Snapshot]:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import InvalidArgument
 from holdfast.workbench.examples import Example
@@ -29,6 +30,7 @@ def exact(example: Example, output: JSON) -> float:
     return float(_trimmed(output) == _trimmed(example.expected))
 
 
+@check_arguments
 def contains(example: Example, output: JSON) -> float:
     """1 if the output holds the expected text somewhere, in whatever case."""
     return float(_text(example.expected).casefold() in _text(output).casefold())

@@ -12,6 +12,7 @@ from typing import Self
 
 import msgspec
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import InvalidArgument, ThreadNotFound
 from holdfast.core.manifest import CORE_MEMORY
@@ -41,6 +42,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     problems: Mapping[str, str] = {}
 
 
+@check_methods
 class Workbench:
     """Opens the sessions of one user, one at a time. Use it as an async context manager.
 

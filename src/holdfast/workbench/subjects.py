@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import JSON, plain
 from holdfast.runtime.asking import Patience
 from holdfast.runtime.loop import Stage
@@ -13,7 +14,7 @@ from holdfast.runtime.models import Model, Usage
 from holdfast.runtime.schema import Conversation, State
 from holdfast.runtime.stateless import run_agent
 from holdfast.runtime.steps import Prices
-from holdfast.runtime.tools import Tool
+from holdfast.runtime.tools import Function, Tool
 from holdfast.workbench.examples import Example
 
 
@@ -29,13 +30,14 @@ Subject: TypeAlias = Callable[[Example], Any]
 """What is asked: it answers an example with an output, or with an ``Answer``. It may be async."""
 
 
+@check_arguments
 def asked(
     model: Model | None = None,
     *,
     stages: Sequence[Stage] | None = None,
     schema: type[State] = Conversation,
     response_model: Model | None = None,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[Tool | Function] = (),
     instructions: str = "",
     output: type[Any] | None = None,
     patience: Patience | None = None,

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import encode_checked
 from holdfast.core.errors import DeadlineExceeded, InvalidArgument, RevisionConflict
 from holdfast.core.values import Put, Require
@@ -48,6 +49,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     clock: Callable[[], int] = now_ms
 
 
+@check_arguments
 async def run_experiment(
     db: Database,
     name: str,

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.encoding import check_id, check_tenant
 from holdfast.core.errors import InvalidArgument, TooLarge, VolumeFull, VolumePathRefused
 from holdfast.core.manifest_files import NOBODY, file_name
@@ -52,6 +53,7 @@ class VolumePage(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, str] = {}
 
 
+@check_methods
 class Volume:
     """One user's part of a volume; ``None`` is nobody. Nothing of others can be reached by its paths."""
 

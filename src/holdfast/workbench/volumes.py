@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import VolumeFileChanged, VolumeFileNotFound, VolumePathRefused
 from holdfast.core.manifest_files import NOBODY, OLD_NAME, file_name, manifest_name
 from holdfast.core.ports import OwnedFile
@@ -36,6 +37,7 @@ BEYOND: Final = (
 )
 
 
+@check_methods
 class Volumes:
     """A volume below its root: a folder for each tenant."""
 

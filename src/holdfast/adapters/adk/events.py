@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from holdfast.adapters.adk.scopes import lasting
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import check_finite
 from holdfast.core.errors import InvalidValue
 from holdfast.core.plain import PlainMessage, turns_of
@@ -85,6 +86,7 @@ def _event_of(item: Item, thread: str) -> Event | None:
         return None
 
 
+@check_arguments
 def events_of(messages: Iterable[PlainMessage], *, agent: str, invocation_id: str = "") -> list[Event]:
     """Plain messages as events, ready to append: what an agent says at once, or is told at once, is one.
 

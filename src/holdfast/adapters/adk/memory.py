@@ -13,6 +13,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from holdfast.adapters.adk.scopes import thread_of
+from holdfast.core.arguments import check_arguments, check_methods
 from holdfast.core.encoding import encode
 from holdfast.core.errors import ThreadExists, ThreadNotFound, VersionConflict
 from holdfast.core.values import MEMORY, Absent, AppendTo, Changeset, Cut, Exact, Head, Item
@@ -26,6 +27,7 @@ FOUND = 10
 AT_ONCE = 256
 
 
+@check_methods
 class MemoryService(BaseMemoryService):
     """What the users of an app said, and were told, in a Holdfast database, which stays open.
 
@@ -99,6 +101,7 @@ class MemoryService(BaseMemoryService):
         return True
 
 
+@check_arguments
 def memory_thread_of(app_name: str, user_id: str) -> str:
     """The id of the thread that holds what one user of an app said."""
     return f"{MEMORY}{thread_of(app_name, user_id)}"

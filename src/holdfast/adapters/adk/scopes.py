@@ -7,6 +7,7 @@ from google.adk.sessions import State
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from holdfast.core import making
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import JSON, encode_checked
 from holdfast.core.errors import InvalidArgument, InvalidValue
 from holdfast.core.ops import Op
@@ -19,6 +20,7 @@ SESSION = ""
 """The prefix of state that belongs to the session alone."""
 
 
+@check_arguments
 def thread_of(app_name: str, *names: str) -> str:
     """The id of the thread of an app's state, of one user's of it, or of a session of that user."""
     quoted = (name.replace("%", "%25").replace("/", "%2F") for name in (app_name, *names))

@@ -28,6 +28,7 @@ from holdfast.adapters.adk.scopes import (
     thread_of,
 )
 from holdfast.core import making
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import InvalidArgument, ThreadExists, ThreadNotFound, VersionConflict
 from holdfast.core.values import Absent, AppendTo, Changeset, Committed, Exact, Head
 from holdfast.threads.database import Database
@@ -42,6 +43,7 @@ class SessionPage(ListSessionsResponse):
     next: str | None = None
 
 
+@check_methods
 class SessionService(BaseSessionService):
     """Sessions, events and state of ADK in a Holdfast database, which stays open when this is done.
 

@@ -38,6 +38,7 @@ from holdfast.adapters.langgraph.indexing import PAGE, Indexed, Wanted
 from holdfast.adapters.langgraph.known import Name
 from holdfast.adapters.langgraph.loops import Line
 from holdfast.adapters.langgraph.serial import parts_of_serde
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import InvalidArgument
 from holdfast.threads.database import Database
 
@@ -45,6 +46,7 @@ R = TypeVar("R")
 Work = Callable[[Database], Awaitable[R]]
 
 
+@check_methods
 class Checkpointer(BaseCheckpointSaver[int]):
     """Keeps the checkpoints of LangGraph's graphs in Holdfast's threads, one thread for each thread_id.
 

@@ -27,6 +27,7 @@ from langgraph.store.base import (
 from holdfast.adapters.langgraph import keeping
 from holdfast.adapters.langgraph.keeping import EXPIRING, KIND, MINUTE, WILDCARD, Kept, Namespace, Vector
 from holdfast.adapters.langgraph.loops import Line
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import InvalidArgument, RecordNotFound, RevisionConflict
 from holdfast.core.values import Drop, Put, Record, RecordQuery, Write
 from holdfast.threads.database import Database
@@ -35,6 +36,7 @@ PAGE = 200
 FOREVER = 1e9
 
 
+@check_methods
 class Store(BaseStore):
     """Keeps LangGraph's long-term memory in Holdfast's records.
 

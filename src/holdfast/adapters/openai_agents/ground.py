@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable
+from typing import Annotated, TypeAlias
 from weakref import WeakKeyDictionary
 
 from holdfast.core.errors import InvalidArgument, StoreClosed
+from holdfast.core.shapes import described
 from holdfast.threads.database import Database
 
 
@@ -18,7 +20,7 @@ class Ground:
         self.closed = False
         self._given = isinstance(database, Database)
         self._database = database if isinstance(database, Database) else None
-        self._opening = None if isinstance(database, Database) else _checked(database)
+        self._opening = None if isinstance(database, Database) else database
         self._doors: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     async def database(self) -> Database:
@@ -52,9 +54,17 @@ class Ground:
             await found.close()
 
 
-def _checked(database: object) -> Awaitable[Database]:
-    if isinstance(database, Awaitable):
-        return database
-    raise InvalidArgument(
-        problem=f"A session needs a database or holdfast.open(url), not {type(database).__name__}."
-    )
+def check_database(database: object, what: str) -> None:
+    """Refuse what is neither a database nor about to be one.
+
+    Raises:
+        InvalidArgument: It is something else, such as a URL.
+    """
+    if not isinstance(database, Database | Awaitable):
+        raise InvalidArgument(
+            problem=f"{what} must be a Database or holdfast.open(url), not {described(database)}."
+        )
+
+
+DatabaseOrOpening: TypeAlias = Annotated[Database | Awaitable[Database], check_database]
+"""A database that is open, or one that is about to be opened."""

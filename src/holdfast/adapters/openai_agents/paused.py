@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from agents import Agent, RunContextWrapper, RunState
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import RecordNotFound
 from holdfast.core.values import Record
 from holdfast.threads.database import Database
@@ -16,6 +17,7 @@ AnyState: TypeAlias = RunState[Any, Agent[Any]]
 """The state of a run, whatever its context and agent."""
 
 
+@check_methods
 class Paused:
     """The interrupted run of one session, if there is one."""
 

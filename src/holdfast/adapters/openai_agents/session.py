@@ -9,13 +9,14 @@ from agents import RunContextWrapper, SessionSettings
 from agents.items import TResponseInputItem
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from holdfast.adapters.openai_agents.ground import Ground
+from holdfast.adapters.openai_agents.ground import DatabaseOrOpening, Ground
 from holdfast.adapters.openai_agents.items import check_format, given, stored
 from holdfast.adapters.openai_agents.paused import Paused
 from holdfast.adapters.openai_agents.replacing import Snapshot, cuts_of, expired, replaced
 from holdfast.adapters.openai_agents.settling import settled
 from holdfast.adapters.openai_agents.usage import KIND, Meter, Spent, Turn, added_up, spent_in
-from holdfast.core.encoding import check_id, same
+from holdfast.core.arguments import check_arguments
+from holdfast.core.encoding import Id, same
 from holdfast.core.errors import ThreadExists, ThreadNotFound
 from holdfast.core.text import text_of, words
 from holdfast.core.values import (
@@ -57,16 +58,17 @@ class Session:
 
     session_settings: SessionSettings | None
 
+    @check_arguments
     def __init__(
         self,
-        session_id: str,
-        database: Database | Awaitable[Database],
+        session_id: Id,
+        database: DatabaseOrOpening,
         *,
         session_settings: SessionSettings | dict[str, Any] | None = None,
-        owner: str | None = None,
+        owner: Id | None = None,
         told: Told = _log_broken,
     ) -> None:
-        self.session_id = check_id(session_id, "session id")
+        self.session_id = session_id
         self.session_settings = (
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         )
@@ -87,7 +89,8 @@ class Session:
     ) -> None:
         await self.close()
 
-    # The protocol. A parameter named ``wrapper`` is how the SDK offers a session the context of the run.
+    # The protocol: its arguments mean what the SDK says that they mean, so they are not checked here. A
+    # parameter named ``wrapper`` is how the SDK offers a session the context of the run.
 
     async def get_items(
         self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
@@ -131,6 +134,7 @@ class Session:
 
     # What a thread can do besides.
 
+    @check_arguments
     async def rewind(self, items: Sequence[TResponseInputItem]) -> bool:
         """Take away exactly these items in one changeset, if they are the newest; whether they were.
 
@@ -142,11 +146,13 @@ class Session:
             return False
         return await settled(replaced(thread, window, cuts_of(window), (), "Rewind"))
 
+    @check_arguments
     async def items_at(self, version: int, limit: int | None = None) -> list[TResponseInputItem]:
         """The items as they were at a version of the thread."""
         return await self._read(version, limit)
 
-    async def fork(self, session_id: str, *, at: int | None = None) -> "Session":
+    @check_arguments
+    async def fork(self, session_id: Id, *, at: int | None = None) -> "Session":
         """A session of its own that goes on from here, or from an earlier version. Nothing is copied.
 
         It shares the database, and does not close it.
@@ -158,6 +164,7 @@ class Session:
             session_id, database, session_settings=self.session_settings, owner=self._owner, told=self._told
         )
 
+    @check_arguments
     async def search(self, query: str) -> list[Turn]:
         """The turns whose items hold all of the words, oldest first."""
         wanted = set(words(query))

@@ -13,6 +13,7 @@ from pydantic_ai.conversation_store import (
 
 from holdfast.adapters.pydantic_ai.entries import FORMAT, entries_of, items_of
 from holdfast.core import making
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import (
     InvalidArgument,
     RecordNotFound,
@@ -49,6 +50,7 @@ KNOWN = 4096
 _record_adapter = TypeAdapter(ConversationRecord)
 
 
+@check_methods
 class Conversations(ConversationStore):
     """Pydantic AI's conversations in a Holdfast database, which stays open when this is done.
 

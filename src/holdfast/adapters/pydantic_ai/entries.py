@@ -9,6 +9,7 @@ from pydantic_ai import messages as theirs
 from pydantic_ai.conversation_store import ConversationEntry
 from pydantic_core import PydanticSerializationError
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import JSON, check_finite
 from holdfast.core.errors import InvalidValue
 from holdfast.core.plain import PlainMessage, named_results
@@ -79,6 +80,7 @@ def _message_of(item: Item, thread: str) -> theirs.ModelMessage | None:
         return None
 
 
+@check_arguments
 def history_of(messages: Iterable[PlainMessage]) -> list[theirs.ModelMessage]:
     """Plain messages as a message history: for ``message_history=``, or for a conversation."""
     history: list[theirs.ModelMessage] = []

@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments, check_methods
 from holdfast.core.errors import InvalidArgument, MissingExtra, ModelFailed
 from holdfast.runtime.asking import Patience, tried
 from holdfast.runtime.context import EmbeddingProvider
@@ -35,6 +36,7 @@ class _Answer(msgspec.Struct, frozen=True):
     data: list[_Vector]
 
 
+@check_methods
 class RemoteEmbedder:
     """A model behind ``POST {base_url}/embeddings``, as OpenAI and many others offer it.
 
@@ -148,6 +150,7 @@ class Encoder(Protocol):
         ...
 
 
+@check_methods
 class LocalEmbedder:
     """A model of sentence-transformers on this machine, by its name or folder, or one already made.
 
@@ -186,6 +189,7 @@ class LocalEmbedder:
         return [[float(number) for number in row] for row in rows]
 
 
+@check_arguments
 @asynccontextmanager
 async def named_embedder(
     asked: str, environment: Mapping[str, str]

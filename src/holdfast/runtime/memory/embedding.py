@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b, sha256
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.encoding import plain
 from holdfast.core.errors import ModelFailed, ThreadNotFound
 from holdfast.core.text import text_of, words
@@ -20,6 +21,7 @@ VECTOR = "memory.vector"
 PAGE = 64
 
 
+@check_methods
 class HashingEmbedder:
     """Words and pieces of words, hashed into a vector. It knows spelling, not meaning.
 

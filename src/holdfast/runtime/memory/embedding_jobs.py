@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.errors import (
     ClaimLost,
     HoldfastError,
@@ -41,6 +42,7 @@ def embedding(thread: str, owner: str | None, reason: str, logs: Sequence[str] =
     return Enqueue(job=Job(id=id, kind=EMBED, key=key, owner=owner, body=body))
 
 
+@check_arguments
 async def embed_due(db: Database, embedder: EmbeddingProvider) -> int:
     """Do the jobs for vectors that are due; how many were made. One that fails is tried again later.
 

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.errors import DeadlineExceeded, ModelFailed
 from holdfast.core.projection import plain_messages
 from holdfast.core.values import Item
@@ -80,6 +81,7 @@ Fill: TypeAlias = Callable[[Request, type[Noticed]], Awaitable[Noticed]]
 """Asks a model for a typed answer, as ``ctx.turn.fill`` does with the model given."""
 
 
+@check_arguments
 def said_by_user(items: Iterable[Item], thread: str) -> list[Said]:
     """What the user said, in order, with where each stands. Items may be of any format."""
     found = []

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.encoding import plain
 from holdfast.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from holdfast.core.text import words
@@ -52,6 +53,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     approach: str = ""
 
 
+@check_methods
 class Finalizer:
     """Ends episodes: summary, arc, promotion. Without a model, or if it fails, by plain statements alone.
 

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from holdfast.core import making
+from holdfast.core.arguments import check_arguments, check_methods
 from holdfast.core.encoding import JSON, plain
 from holdfast.core.errors import InvalidArgument, KeyReused, RecordNotFound
 from holdfast.core.ops import Op
@@ -49,6 +50,7 @@ Entries: TypeAlias = dict[str, tuple[Fact | Arc | Rule, Item | None]]
 """What is known by its id, and the item that holds it if it stands in a log."""
 
 
+@check_methods
 class Memory:
     """What is known of one owner. Whatever it changes it changes at the version it has read, or anew."""
 
@@ -349,6 +351,7 @@ def _once(items: Iterable[Item]) -> list[Item]:
     return list({item.id: item for item in items}.values())
 
 
+@check_arguments
 def memory_of(db: Database, thread: str, user: str | None = None) -> Memory:
     """The memory of a user, which spans their threads; without a user, that of the thread alone."""
     return Memory(db, user) if user is not None else Memory(db, thread, of_thread=True)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.values import HISTORY
 from holdfast.runtime.context import Context
 from holdfast.runtime.draft import Delta
@@ -13,6 +14,7 @@ RECENT = 64
 """How many of the newest items are looked through for the message of the turn."""
 
 
+@check_arguments
 def noticing(model: Model | None = None, *, by_model: bool = True) -> Stage:
     """A stage that notices what the user's message tells, and holds it for the end of the episode.
 

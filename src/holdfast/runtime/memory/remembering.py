@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.runtime.memory.extracting import Extracted, Fill, Said, extracted
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.merging import Learned
@@ -24,6 +25,7 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
+@check_arguments
 async def remember(
     memory: Memory,
     turns: Sequence[Said],

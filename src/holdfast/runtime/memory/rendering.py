@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.runtime.memory.values import Arc, Fact, Rule
 
 
@@ -58,6 +59,7 @@ def entry_of(known: Fact | Arc, *, is_catch_up: bool = False) -> Entry:
     )
 
 
+@check_arguments
 def rendered(entry: Entry | str) -> str:
     """One line for a prompt or a panel. A plain string, as old checkpoints hold it, is that line."""
     if isinstance(entry, str):
@@ -76,6 +78,7 @@ def rendered_all(entries: Iterable[Entry | str]) -> list[str]:
     return [rendered(entry) for entry in entries]
 
 
+@check_arguments
 def prompt_part(entries: Sequence[Entry | str], rules: Sequence[Rule], *, recall: bool) -> str:
     """What a prompt says of the user: rules always; what is recalled with leave to mention it, or without."""
     parts = []

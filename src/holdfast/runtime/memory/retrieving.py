@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import DeadlineExceeded, ModelFailed, ThreadNotFound
 from holdfast.core.ranking import fused
 from holdfast.core.text import words
@@ -77,6 +78,7 @@ class WorkingMemory(msgspec.Struct, frozen=True, kw_only=True):
     recalled: Recalled
 
 
+@check_methods
 class Retriever:
     """Finds what a memory knows about a message. For its vector it waits so many seconds, no longer."""
 

@@ -2,6 +2,7 @@
 
 import re
 
+from holdfast.core.arguments import check_arguments
 from holdfast.core.text import words
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.memory.values import Forgotten
@@ -20,6 +21,7 @@ NEVER_MIND = re.compile(rf"^(?!.*\b{YES}\b).*\bforget\s+(?:it|that|this)\b")
 NUMBERS = re.compile(r"\s*(?:number\s+)?(\d{1,2})(?:\s*(?:,|and|&)\s*(\d{1,2}))*\s*[.!]?\s*")
 
 
+@check_arguments
 async def settled(memory: Memory, reply: str) -> Forgotten:
     """Confirm or cancel what waits, by the user's next words alone; no model is asked.
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from holdfast.core.arguments import check_arguments
 from holdfast.runtime.memory.claims import ASKED, FACTS, OTHERS
 from holdfast.runtime.memory.phrases import RELATIONS, SEVERAL, Phrase
 from holdfast.runtime.memory.values import QUOTE, Candidate, Source
@@ -104,6 +105,7 @@ SAME = {
 }
 
 
+@check_arguments
 def stated(text: str, *, turn: int = 0, source: Source | None = None) -> list[Candidate]:
     """What one turn states plainly, each with the words it stands in."""
     found: dict[tuple[str, str, str, str], Candidate] = {}

@@ -6,6 +6,7 @@ import shlex
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import InterpreterFailed, InterpreterGone, MissingExtra
 from holdfast.workbench.interpreter.port import Limits, Sandbox
 from holdfast.workbench.interpreter.remote import RemoteInterpreter, translated
@@ -30,6 +31,7 @@ _SETTLING = 0.5
 """Seconds between two looks at a volume that is not ready yet."""
 
 
+@check_methods
 class RemoteInterpreters:
     """Makes interpreters at Daytona, and finds them again, also from another process.
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
+from holdfast.core.arguments import check_methods
 from holdfast.core.errors import InterpreterFailed, InterpreterGone, InvalidArgument, MissingExtra
 from holdfast.workbench.interpreter.execution import Execution, see_through, stop_of
 from holdfast.workbench.interpreter.port import Isolation, Output, Sandbox, Stopped
@@ -158,6 +159,7 @@ class LocalInterpreter:
         await asyncio.shield(self._mourning)
 
 
+@check_methods
 class LocalInterpreters:
     """Makes interpreters on this machine, and finds again those that it made itself.
 

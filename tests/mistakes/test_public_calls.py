@@ -1,0 +1,225 @@
+"""Every public call, from its signature: a misspelled option and a value of another type are named errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import holdfast
+import holdfast.adapters.adk
+import holdfast.adapters.langgraph
+import holdfast.adapters.openai_agents
+import holdfast.adapters.pydantic_ai
+import holdfast.client
+import holdfast.runtime
+import holdfast.runtime.memory
+import holdfast.sync
+from holdfast.client.methods import Method
+from holdfast.client.operators import OperatorMethods
+from holdfast.client.workbenches import WorkbenchMethods
+from holdfast.core.errors import InvalidInput
+from holdfast.runtime.crises import crises, extend, purge
+from holdfast.runtime.effects import effects
+from holdfast.runtime.provider import ProviderModel
+from holdfast.runtime.searching import search_everything
+from holdfast.threads.jobs import Jobs
+from holdfast.threads.log import Log
+from holdfast.threads.records import Records
+from holdfast.threads.retention import Retention
+from holdfast.workbench.agent import Agent
+from holdfast.workbench.artifacts import Artifacts, artifact_tools
+from holdfast.workbench.checkpoints import Checkpoints
+from holdfast.workbench.core_memory import CoreMemory, core_memory_tools
+from holdfast.workbench.datasets import every_example, make_dataset
+from holdfast.workbench.document_tools import document_tools
+from holdfast.workbench.documents import Documents
+from holdfast.workbench.experiments import compare
+from holdfast.workbench.interpreter.daytona import RemoteInterpreters
+from holdfast.workbench.interpreter.local import LocalInterpreters
+from holdfast.workbench.manifests import exported, imported
+from holdfast.workbench.questions import Questions
+from holdfast.workbench.sandboxes import snapshots
+from holdfast.workbench.sessions import Workbench
+from holdfast.workbench.subjects import asked
+from holdfast.workbench.trying import run_experiment
+from holdfast.workbench.volume import Volume
+from holdfast.workbench.volumes import Volumes
+
+MODULES = [
+    holdfast,
+    holdfast.runtime,
+    holdfast.runtime.memory,
+    holdfast.client,
+    holdfast.adapters.adk,
+    holdfast.adapters.langgraph,
+    holdfast.adapters.openai_agents,
+    holdfast.adapters.pydantic_ai,
+]
+OTHERS: list[Any] = [
+    *(Records, Jobs, Retention, Log, ProviderModel),
+    *(OperatorMethods, WorkbenchMethods, search_everything, effects, crises, extend, purge),
+    *(
+        Agent,
+        Artifacts,
+        artifact_tools,
+        Checkpoints,
+        CoreMemory,
+        core_memory_tools,
+        document_tools,
+        Documents,
+    ),
+    *(every_example, make_dataset, compare, run_experiment, asked, snapshots, exported, imported),
+    *(LocalInterpreters, RemoteInterpreters, Questions, Workbench, Volume, Volumes),
+]
+MADE_BY_US = {"Context", "Log", "ToolContext"}
+"""Classes with a constructor that a runtime calls, never a program."""
+
+
+class Nonsense:
+    """A value that belongs nowhere."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PublicCall:
+    """Something public that can be called, and what it is called on."""
+
+    name: str
+    function: Callable[..., Any]
+    before: tuple[Any, ...] = ()
+
+    @property
+    def parameters(self) -> list[inspect.Parameter]:
+        """What a caller gives."""
+        given = list(inspect.signature(self.function).parameters.values())[len(self.before) :]
+        return [each for each in given if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+
+    def unnamed(self, parameter: inspect.Parameter) -> str | None:
+        """The name of an argument, unless a value that belongs nowhere is refused by that name."""
+        by_name = parameter.kind is not parameter.POSITIONAL_ONLY
+        try:
+            given = {parameter.name: Nonsense()} if by_name else {}
+            made = self.function(*self.before, *(() if by_name else (Nonsense(),)), **given)
+        except InvalidInput as error:
+            named = parameter.name.replace("_", " ") in str(error).replace("_", " ")
+            return None if named else parameter.name
+        except TypeError:  # another argument is missing: this one was let through
+            return parameter.name
+        if inspect.iscoroutine(made):
+            made.close()
+        return parameter.name
+
+
+def calls_of(thing: Any) -> Iterator[PublicCall]:
+    """What can be called of a public function or class."""
+    if isinstance(thing, types.FunctionType):
+        yield PublicCall(thing.__name__, thing)
+    elif isinstance(thing, type) and not is_value(thing):
+        for base in thing.__mro__:
+            if base.__module__.startswith("holdfast."):
+                yield from methods_of(base, thing)
+
+
+def is_value(kind: type) -> bool:
+    """Whether a class is data, an interface or an error, without methods that are given anything."""
+    is_data = hasattr(kind, "__struct_fields__") or dataclasses.is_dataclass(kind)
+    is_interface = getattr(kind, "_is_protocol", False)
+    return (
+        is_data or is_interface or issubclass(kind, BaseException) or not hasattr(kind.__init__, "__code__")
+    )
+
+
+def methods_of(base: type, kind: type) -> Iterator[PublicCall]:
+    """The public methods that a class has from one of its bases."""
+    self: object = object.__new__(kind)  # nothing of a method runs before its arguments are checked
+    for name, member in vars(base).items():
+        if isinstance(member, Method):
+            yield PublicCall(f"{kind.__name__}.{name}", member._call)
+        elif isinstance(member, types.FunctionType) and (name == "__init__" or not name.startswith("_")):
+            yield PublicCall(f"{kind.__name__}.{name}", member, (self,))
+
+
+def public_calls() -> dict[str, PublicCall]:
+    """Everything public that can be called, by its name."""
+    named = [getattr(module, name) for module in MODULES for name in module.__all__ if name not in MADE_BY_US]
+    found = [call for thing in [*named, *OTHERS] for call in calls_of(thing)]
+    return {call.name: call for call in reversed(found) if call.parameters}  # a class before its bases
+
+
+CALLS = public_calls()
+UNCHECKED: dict[str, list[str]] = {
+    "append": ["value"],
+    "assistant": ["text"],
+    "call": ["arguments"],
+    "insert": ["value"],
+    "remove": ["value"],
+    "result": ["output"],
+    "set": ["value"],
+    "system": ["text"],
+    "Session.add_items": ["items", "wrapper"],
+    "Session.clear_session": ["wrapper"],
+    "Session.get_items": ["limit", "wrapper"],
+    "Session.pop_item": ["wrapper"],
+    "user": ["text"],
+}
+"""What takes any JSON value, checked by its path where it is stored; what a framework calls its own way."""
+
+
+def blocking_calls(db: holdfast.sync.Opened) -> dict[str, PublicCall]:
+    """The calls of the blocking façade, on things that are open."""
+    thread = db.create("t")
+    things: list[Any] = [db, thread, thread.log(), db.records, db.jobs, db.retention]
+    return {
+        f"{type(thing).__name__}.{name}": PublicCall(name, getattr(thing, name))
+        for thing in things
+        for name, member in inspect.getmembers(type(thing), inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+
+@pytest.mark.promise("B-20")
+def test_a_blocking_call_names_an_option_that_there_is_not() -> None:
+    with holdfast.sync.open("memory://") as db:
+        for call in blocking_calls(db).values():
+            with pytest.raises(TypeError, match="'nonsense'"):
+                call.function(nonsense=1)
+
+
+@pytest.mark.promise("B-20")
+def test_a_blocking_call_names_a_value_of_another_type() -> None:
+    with holdfast.sync.open("memory://") as db:
+        calls = blocking_calls(db)
+        unnamed = {
+            name: left
+            for name, call in calls.items()
+            if (left := [each for each in map(call.unnamed, call.parameters) if each is not None])
+        }
+
+    assert (len(calls) > 40, unnamed) == (True, {})
+
+
+def test_the_public_calls_are_all_found() -> None:
+    assert {"set", "open", "run_agent", "Thread.append", "Runtime.__init__", "Runtime.run_turn"} <= set(CALLS)
+    assert {"AsyncClient.append", "Client.__init__", "Checkpointer.__init__", "Volume.write"} <= set(CALLS)
+    assert len(CALLS) > 300
+
+
+@pytest.mark.promise("B-20")
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_an_option_that_there_is_not_is_named(call: PublicCall) -> None:
+    misspelled = f"{call.parameters[-1].name}_"
+
+    with pytest.raises(TypeError, match=f"'{misspelled}'"):
+        call.function(*call.before, **{misspelled: None})
+
+
+@pytest.mark.promise("B-20")
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_value_of_another_type_is_named(call: PublicCall) -> None:
+    unnamed = [name for name in map(call.unnamed, call.parameters) if name is not None]
+
+    assert unnamed == UNCHECKED.get(call.name, [])
