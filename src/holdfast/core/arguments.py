@@ -44,10 +44,14 @@ class _Parameters:
             ),
             None,
         )
+        positional = [
+            each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
+        self._places = len(positional)
         self._positional = [
-            (each.name, self._shapes[each.name])
-            for each in parameters
-            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+            (index, each.name, shape)
+            for index, each in enumerate(positional)
+            if (shape := self._shapes[each.name]) is not ANYTHING
         ]
         self._by_name = [
             each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
@@ -55,14 +59,14 @@ class _Parameters:
 
     def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         # Every public call comes through here, so the first, quick look of ``allows`` is written out.
-        for (name, shape), value in zip(self._positional, args, strict=False):
-            if type(value) not in shape.certain and shape is not ANYTHING and not shape.fits(value):
-                shape.refuse(name, value)
+        given = len(args)
+        for index, name, shape in self._positional:
+            if index >= given:
+                break
+            if type(args[index]) not in shape.certain and not shape.fits(args[index]):
+                shape.refuse(name, args[index])
         if self._rest is not None:
-            name, shape = self._rest
-            for value in args[len(self._positional) :]:
-                if not shape.allows(value):
-                    shape.refuse(name, value)
+            self._check_rest(args[self._places :], *self._rest)
         for name, value in kwargs.items():
             named = self._shapes.get(name)
             if named is None:
@@ -70,6 +74,11 @@ class _Parameters:
                     raise TypeError(self._unknown(name))
             elif type(value) not in named.certain and not named.fits(value):
                 named.refuse(name, value)
+
+    def _check_rest(self, values: Sequence[object], name: str, shape: ValueShape) -> None:
+        for value in values:
+            if not shape.allows(value):
+                shape.refuse(name, value)
 
     def _unknown(self, name: str) -> str:
         options = [option for option in self._by_name if option not in ("self", "cls")]

@@ -229,7 +229,7 @@ class _LookedAt(ValueShape):
         return False
 
     def refuse(self, name: str, value: object) -> None:
-        self._look(value, name.replace("_", " "))
+        self._look(value, name)
 
 
 ANYTHING: Final = ValueShape()
