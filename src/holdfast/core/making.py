@@ -4,30 +4,41 @@ A path of one key may be given as that key: ``set("mood", "calm")``.
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 from holdfast.core import ops
 from holdfast.core.arguments import check_arguments
 from holdfast.core.encoding import JSON
 from holdfast.core.errors import InvalidArgument
 from holdfast.core.ops import Document
-
-Keys: TypeAlias = str | Sequence[str | int]
-"""A path as a caller gives it: a list of keys, or one key."""
+from holdfast.core.shapes import described
 
 
-def path_of(keys: Keys) -> ops.Path:
-    """The path that keys lead along.
+def path_of(keys: object, what: str = "path") -> ops.Path:
+    """The path that keys lead along: a list of them, or one alone.
 
     Raises:
-        InvalidArgument: It is empty text, which may be a slip, or a key.
+        InvalidArgument: They are neither text nor a list of texts and indexes.
     """
-    if not isinstance(keys, str):
-        return tuple(keys)
-    if not keys:
-        problem = 'A path given as text is one key, and this one is empty. Write [""] for the empty key.'
+    if isinstance(keys, str):
+        if not keys:  # more likely a slip than the key that it could be
+            problem = f'{what} is empty text. Write [""] for the empty key, [] for the whole state.'
+            raise InvalidArgument(problem=problem)
+        return (keys,)
+    if not isinstance(keys, (list, tuple)) and (
+        isinstance(keys, (bytes, bytearray)) or not isinstance(keys, Sequence)
+    ):
+        problem = f'{what} must be a key or a list of keys, like "mood" or ["mood"], not {described(keys)}.'
         raise InvalidArgument(problem=problem)
-    return (keys,)
+    for index, key in enumerate(keys):
+        if type(key) is not str and type(key) is not int:
+            problem = f"{what}[{index}] must be a key (text) or an index (an integer), not {described(key)}."
+            raise InvalidArgument(problem=problem)
+    return tuple(keys)
+
+
+Keys: TypeAlias = Annotated[str | Sequence[str | int], path_of]
+"""A path as a caller gives it: a list of keys, or one key."""
 
 
 @check_arguments
