@@ -21,6 +21,7 @@ from holdfast.runtime.episodes import ACTIVE_ROW
 from holdfast.runtime.resuming import resume
 from holdfast.runtime.runs import KIND, RUNNING
 from holdfast.runtime.starting import Asked
+from holdfast.runtime.turn_options import turn_request
 from holdfast.runtime.voice import keep_alive
 from holdfast.testing.scripted import ScriptedModel
 from holdfast.threads.database import Database
@@ -125,7 +126,7 @@ async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:
 
 
 async def test_a_repeated_request_waits_for_its_queued_turn_only_so_long(db: Database) -> None:
-    asked = runtime_of(db)._asked("t", "Again", {"key": "k"})
+    asked = turn_request(runtime_of(db).schema, "t", "Again", key="k")
     await queueing.enqueue(db, "q", asked, 1)
 
     with pytest.raises(TurnBusy):
@@ -143,7 +144,7 @@ async def test_a_queued_turn_that_cannot_begin_is_tried_once(db: Database, error
         tries.append(asked)
         raise error
 
-    asked = runtime_of(db)._asked("t", "Again", {"key": "k"})
+    asked = turn_request(runtime_of(db).schema, "t", "Again", key="k")
     await queueing.enqueue(db, "q", asked, 1)
     await queueing.drained(db, "t", begin)
 

@@ -18,6 +18,7 @@ from holdfast.runtime.engine import Runtime
 from holdfast.runtime.holders import Holder
 from holdfast.runtime.runs import Run
 from holdfast.runtime.starting import is_over, start
+from holdfast.runtime.turn_options import turn_request
 from holdfast.server.identity import keys
 from holdfast.server.identity.keeping import Directory
 from holdfast.stores.postgres.clock import ServerClock
@@ -67,7 +68,7 @@ async def test_a_turn_of_a_machine_ahead_that_died_does_not_hold_its_thread(
 
     async def begin(db: Database) -> None:
         runtime = Runtime(db, stages=[replied], lease_seconds=0.001)
-        await start(db, runtime._asked("a", "Hi", {}), runtime._settings)
+        await start(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
 
     await in_tomorrow(shared_url, begin)
     async with hf.open(shared_url) as db:
@@ -86,7 +87,7 @@ async def test_a_turn_at_work_on_a_machine_ahead_keeps_its_thread(
 
     async def begin(db: Database) -> None:
         runtime = Runtime(db, stages=[replied], lease_seconds=60)
-        await start(db, runtime._asked("a", "Hi", {}), runtime._settings)
+        await start(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
 
     await in_tomorrow(url, begin)
     async with hf.open(url) as db:

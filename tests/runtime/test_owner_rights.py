@@ -20,6 +20,7 @@ from holdfast.runtime.memory.embedding_jobs import embed_due, embedding
 from holdfast.runtime.memory.finalizing import Finalizer
 from holdfast.runtime.memory.keeping import Memory
 from holdfast.runtime.runs import KIND, RUNNING
+from holdfast.runtime.turn_options import turn_request
 from holdfast.testing.scripted import ScriptedModel
 from holdfast.threads.database import Database
 
@@ -183,7 +184,7 @@ async def test_queued_turns_begin_behind_a_hundred_that_cannot(db: Database) -> 
         for number in range(101):
             body = {"thread": "hers", "inputs": {}, "items": [], "user": "alice"}
             await db.records.put(Record(kind=queueing.KIND, id=f"q{number:03}", owner="bob", body=body))
-        asked = runtime._asked("his", "Hello", {"user": "bob", "key": "k"})
+        asked = turn_request(runtime.schema, "his", "Hello", user="bob", key="k")
         await queueing.enqueue(db, "z", asked, int(time.time() * 1000))
         await runtime._sweeper.once()
         while not runtime.is_idle:
