@@ -62,7 +62,15 @@ async def test_a_stranger_to_memory_gets_their_own_after_a_forgery(server: World
     assert SECRET in await server.known_of(carol)
 
 
-RESERVED = ("memory/{v.user}", "memory/user-to-come", "memory/@{v.thread}", "holdfast/audit")
+RESERVED = (
+    "memory/{v.user}",
+    "memory/user-to-come",
+    "memory/@{v.thread}",
+    "holdfast/audit",
+    "adk/app",
+    "adk/app/{v.user}",
+    "adk/app/{v.user}/s1",
+)
 MAKING = {
     "create": lambda id, own: Ask(method="POST", path="/threads", json={"id": id}),
     "create with a title": lambda id, own: Ask(method="POST", path="/threads", json={"id": id, "title": "x"}),

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.encoding import JSON, check_id
 from holdfast.core.errors import InvalidArgument
-from holdfast.core.owners import check_memory_owner, is_memory_of, owner_for
+from holdfast.core.owners import check_named_owner, is_memory_of, owner_for
 from holdfast.core.planning import Plan, Setting, plan_commit
 from holdfast.core.receipts import ARTIFACT, DOCUMENT
 from holdfast.core.rows import Asking, AskThread, ThreadRow, ask
@@ -58,7 +58,7 @@ def check_thread(row: ThreadRow, scope: Scope) -> None:
     Raises:
         InvalidArgument: It is another's, would hold another's memory, or is one of Holdfast's own.
     """
-    check_memory_owner(row.id, row.owner)
+    check_named_owner(row.id, row.owner)
     if scope.user is None:
         return
     # A fork has the owner of what it was forked from, so a fork of another's thread was made up.

@@ -3,7 +3,7 @@
 from holdfast.core import chain
 from holdfast.core.errors import ThreadExists
 from holdfast.core.holding import free
-from holdfast.core.owners import check_memory_owner
+from holdfast.core.owners import check_named_owner
 from holdfast.core.planning import Known, Plan, Setting, misplaced, new_thread, titled
 from holdfast.core.reading import check_version, reach, read_mark, read_state, read_thread, spans
 from holdfast.core.rows import (
@@ -35,7 +35,7 @@ def plan_create(id: str, owner: str | None, setting: Setting) -> Asking[Plan]:
 def plan_fork(id: str, new_id: str, at: int | None, setting: Setting) -> Asking[Plan]:
     """A new thread that stands on another's versions, without copying them."""
     source = yield from read_thread(id)
-    check_memory_owner(new_id, source.owner)
+    check_named_owner(new_id, source.owner)
     taken = yield from ask(AskThread(new_id))
     if taken is not None:
         raise ThreadExists(thread=new_id)

@@ -14,6 +14,8 @@ from holdfast.core.values import MEMORY, Job, Record, Scope
 
 Owned = TypeVar("Owned", Record, Job)
 LONGEST = 400
+ADK = "adk/"
+"""How the ids of the threads begin that the session service of ADK keeps: app, user and session follow."""
 OF_THREAD, HASHED = "@", "~"
 """What the memory of a thread, and one with a hashed name, begin with: no quoted name of a user does."""
 
@@ -58,17 +60,28 @@ def is_memory_of(id: str, owner: str | None) -> bool:
     return id == memory_thread(owner) or (not last.startswith(HASHED) and unquote(last) == owner)
 
 
-def check_memory_owner(id: str, owner: str | None) -> None:
-    """Refuse a memory to everybody but the user that it is of.
+def check_named_owner(id: str, owner: str | None) -> None:
+    """Refuse a thread whose id names its owner to everybody else.
 
-    The memory of a thread is not bound to one user: it belongs to nobody, or to the user of its database.
+    Who could make it first would be told what is written there of that user later. The memory of a thread is
+    not bound to one user: it belongs to nobody, or to the user of its database.
 
     Raises:
-        InvalidArgument: The thread is the memory of another user.
+        InvalidArgument: The thread is the memory, or the ADK state, of another user or of an app.
     """
     is_of_user = id.startswith(MEMORY) and not id.startswith(f"{MEMORY}{OF_THREAD}")
     if is_of_user and not is_memory_of(id, owner):
         raise InvalidArgument(problem=f"Thread {id!r} is the memory of a user, and can only be that user's.")
+    if id.startswith(ADK) and _adk_user(id) != owner:
+        raise InvalidArgument(
+            problem=f"Thread {id!r} is kept by ADK, and can only belong to the user that it names."
+        )
+
+
+def _adk_user(id: str) -> str | None:
+    """The user in the id of a thread of ADK's; None if it is of an app, for all of its users."""
+    names = id.removeprefix(ADK).split("/")
+    return unquote(names[1]) if len(names) > 1 else None
 
 
 def obstacle(effects: Iterable[Effect]) -> Conflict | InvalidInput | StoreBusy:

@@ -25,7 +25,7 @@ from holdfast.core.errors import (
 from holdfast.core.holding import HOLD
 from holdfast.core.jobs import is_lost, latest_ms, tried
 from holdfast.core.ops import Document, apply
-from holdfast.core.owners import check_memory_owner, owned, owner_for
+from holdfast.core.owners import check_named_owner, owned, owner_for
 from holdfast.core.pairing import is_talk, open_after
 from holdfast.core.reading import read_state
 from holdfast.core.rows import (
@@ -272,7 +272,7 @@ def _created(write: Ready, setting: Setting) -> Known:
 def new_thread(id: str, owner: str | None, setting: Setting) -> ThreadRow:
     """The row of a thread at version 0."""
     owner = owner_for(setting.scope, owner, "thread")
-    check_memory_owner(id, owner)
+    check_named_owner(id, owner)
     return ThreadRow(
         key=setting.new_key(),
         id=id,

@@ -9,24 +9,27 @@ import msgspec
 from holdfast.core import items
 from holdfast.core.encoding import JSON, check_id
 from holdfast.core.errors import InvalidArgument, InvalidId, StateInvalid
+from holdfast.core.owners import ADK
 from holdfast.core.values import HISTORY, RESERVED, Item
 from holdfast.runtime.schema import Fold, Lifecycle, Schema
 
 MESSAGE = "message"
 CALLER = "the caller"
+NOT_FREE = (*RESERVED, ADK)
+"""How the ids begin that no conversation may have: our own, and those of threads that ADK keeps."""
 
 
 def free_id(thread: object, what: str = "thread id") -> str:
     """The id of a thread, if a conversation may have it.
 
     Raises:
-        InvalidId: It is missing, cannot name anything, or names what Holdfast keeps for itself.
+        InvalidId: It is missing, cannot name anything, or is reserved.
     """
     what = "thread id" if what == "thread" else what  # as the argument of a turn is called
     if thread is None or thread == "":
         raise InvalidId(what=what, problem="it is missing, and the runtime never makes one up")
-    if (id := check_id(thread, what)).startswith(RESERVED):
-        problem = f"{thread!r} is a name of Holdfast's own, as all that begin with {' or '.join(RESERVED)}"
+    if (id := check_id(thread, what)).startswith(NOT_FREE):
+        problem = f"{thread!r} is reserved, as all names that begin with {' or '.join(NOT_FREE)}"
         raise InvalidId(what=what, problem=problem)
     return id
 

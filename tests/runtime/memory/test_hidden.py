@@ -56,9 +56,9 @@ async def test_a_turn_cannot_be_run_on_a_memory(db: Database) -> None:
     await db.create("s1")
     runtime = Runtime(db, model=ScriptedModel("Hello"))
 
-    with pytest.raises(InvalidId, match="name of Holdfast's own"):
+    with pytest.raises(InvalidId, match="is reserved"):
         await runtime.run_turn("memory/alice", "Hi", user="alice")
-    with pytest.raises(InvalidId, match="name of Holdfast's own"):
+    with pytest.raises(InvalidId, match="is reserved"):
         await runtime.fork("s1", "memory/@s1")
 
 
