@@ -56,10 +56,13 @@ HoldfastError
 │   ├── StoreReadOnly
 │   ├── StoreBusy             another process kept the file locked
 │   ├── StoreDamaged          not a database, or a broken one
+│   ├── StoreFileLost         the file or its WAL is no longer the one that was opened
+│   ├── WalOrphaned           a WAL with commits in it, and no database beside it
 │   ├── NewerFormat           written by a newer release
 │   ├── NewerSchema           a state written by a newer schema
 │   ├── NotMigrated           the schema is missing or old, and we may not change it
 │   ├── StoreClosed
+│   ├── StoreForked           opened by the parent, used in a child process
 │   ├── ManifestUnreadable    a manifest on a volume that is none
 │   └── ManifestWriteFailed   a manifest that is not on its volume
 ├── RunFailed
@@ -736,6 +739,36 @@ class StoreDamaged(StoreFailed):
 
 
 @dataclass(eq=False)
+class StoreFileLost(StoreFailed):
+    """The file or its write-ahead log was moved, deleted or replaced. Find it, then open it again.
+
+    ``saved`` is the copy that was made of the write-ahead log, if there was anything in it.
+    """
+
+    store: str
+    problem: str
+    saved: str = ""
+    code: ClassVar[str] = "store_file_lost"
+    sentence: ClassVar[str] = (
+        "{store} is no longer the file that was opened: {problem}. Nothing more is acknowledged; "
+        "put the right file there and open it again."
+    )
+
+
+@dataclass(eq=False)
+class WalOrphaned(StoreFailed):
+    """A write-ahead log holds commits, and its database is missing. Put that back, or move the log away."""
+
+    store: str
+    wal: str
+    code: ClassVar[str] = "wal_orphaned"
+    sentence: ClassVar[str] = (
+        "{wal} holds commits of a database, but {store} is missing or empty. Opening it would delete them: "
+        "nothing was touched. Put the database back beside its log, or move the log away."
+    )
+
+
+@dataclass(eq=False)
 class NewerFormat(StoreFailed):
     """The data was written by a newer release and is left untouched. Upgrade Holdfast."""
 
@@ -781,6 +814,18 @@ class StoreClosed(StoreFailed):
 
     code: ClassVar[str] = "store_closed"
     sentence: ClassVar[str] = "The store is closed. Open it again with holdfast.open()."
+
+
+@dataclass(eq=False)
+class StoreForked(StoreFailed):
+    """A child process uses a store that its parent opened. Open it again in the child."""
+
+    opened_by: int
+    code: ClassVar[str] = "store_forked"
+    sentence: ClassVar[str] = (
+        "The store was opened by process {opened_by} and does not work in a child that was forked from it. "
+        "Open it again in the child with holdfast.open()."
+    )
 
 
 @dataclass(eq=False)

@@ -38,6 +38,7 @@ from holdfast.stores.postgres.schema import ensure_schema
 from holdfast.stores.postgres.scrubbing import scrubbed
 from holdfast.stores.postgres.statements import Statement
 from holdfast.stores.postgres.turns import Turns
+from holdfast.stores.process import OwningProcess
 from holdfast.stores.waking import Asked, Wakes
 
 T = TypeVar("T")
@@ -82,6 +83,7 @@ class PostgresStore:
         self._turns = Turns()
         self._advance = Statement("advance_one")
         self._flights = Flights(self._append, FLIGHTS)
+        self._process = OwningProcess()
         self._closed = False
         self._closing: asyncio.Future[None] | None = None
         self._calls = 0
@@ -217,8 +219,11 @@ class PostgresStore:
     async def close(self) -> None:
         """Close the pool, if this store opened it. Calls under way end first.
 
-        Once begun it is brought to its end, whoever waits for it or no longer does.
+        Once begun it is brought to its end, whoever waits for it or no longer does. In a forked child it does
+        nothing: the connections are the parent's.
         """
+        if not self._process.is_this:
+            return
         self._closed = True
         self._wakes.wake_all()
         if self._closing is None:
@@ -234,6 +239,7 @@ class PostgresStore:
             await self._connections.pool.close()
 
     def _enter(self) -> None:
+        self._process.check()
         if self._closed:
             raise StoreClosed
         self._calls += 1

@@ -7,14 +7,19 @@ from typing import Any
 
 import apsw
 
-from holdfast.core.errors import StorageError, StoreDamaged
+from holdfast.core.errors import NotMigrated, StorageError, StoreDamaged
 from holdfast.core.migrations import numbered, pending
 from holdfast.core.queries import parse_queries
 from holdfast.stores.sqlite.errors import translated
+from holdfast.stores.sqlite.wal import has_frames, refuse_orphan
 
 APPLICATION_ID = 0x484F4C44  # "HOLD"
 BUSY_SECONDS = 30.0
 SEAL_MILLISECONDS = 3000
+WAL_BYTES = 16 << 20
+"""To how many bytes a write-ahead log is cut that grew while a long reader kept it from starting anew."""
+OPEN_EXISTING = apsw.SQLITE_OPEN_READWRITE
+OPEN_OR_CREATE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
 _here = files(__package__)
 QUERIES = parse_queries((_here / "queries.sql").read_text())
@@ -22,12 +27,20 @@ MIGRATIONS = numbered({f.name: f.read_text() for f in (_here / "migrations").ite
 FORMAT = max(MIGRATIONS)
 
 
-def connect(path: str, *, vfs: str | None = None, synchronous: str = "FULL") -> apsw.Connection:
-    """A connection to a file of ours, ready to use. The file is not changed."""
-    connection = apsw.Connection(path, vfs=vfs, statementcachesize=200)
+def connect(
+    path: str, *, vfs: str | None = None, synchronous: str = "FULL", flags: int = OPEN_OR_CREATE
+) -> apsw.Connection:
+    """A connection to a file of ours, ready to use. The file is not changed.
+
+    Raises:
+        WalOrphaned: There is no database, but the write-ahead log of one.
+    """
+    refuse_orphan(path)
+    pragmas: dict[str, str | int] = {"synchronous": synchronous, "secure_delete": 1, "foreign_keys": 0}
+    connection = apsw.Connection(path, vfs=vfs, flags=flags, statementcachesize=200)
     try:
         connection.set_busy_handler(_wait_a_little)
-        for pragma, value in [("synchronous", synchronous), ("secure_delete", 1), ("foreign_keys", 0)]:
+        for pragma, value in {**pragmas, "journal_size_limit": WAL_BYTES}.items():
             connection.pragma(pragma, value)
     except BaseException:
         connection.close()  # the error would keep it, and the file, open for as long as somebody has it
@@ -80,9 +93,34 @@ def schema_of_file(path: str) -> int:
     with translated(path):
         connection = connect(path)
         try:
-            return check_file(connection, path)
-        finally:
-            connection.close()
+            found = check_file(connection, path)
+        except BaseException:
+            close_refused(connection)
+            raise
+        connection.close()
+        return found
+
+
+def close_refused(connection: apsw.Connection) -> None:
+    """Close a connection to a file that is not used, and leave a write-ahead log beside it as it is.
+
+    Its pages would be moved into a file that they may not belong to.
+    """
+    if has_frames(connection.filename_wal):
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.close()
+
+
+def check_format(connection: apsw.Connection, path: str) -> None:
+    """Refuse to write to a file that has another format by now than it had when it was opened.
+
+    Raises:
+        NewerFormat: A newer release has migrated it.
+        NotMigrated: An older one was restored into it.
+    """
+    found = int(connection.pragma("user_version"))
+    if pending(found, MIGRATIONS, path):
+        raise NotMigrated(store=path, found=found, known=FORMAT)
 
 
 def seal_file(path: str) -> None:
@@ -145,7 +183,11 @@ def _check_length(connection: apsw.Connection, path: str) -> None:
         return
     size = file.stat().st_size
     if size < expected:
-        raise StoreDamaged(store=path, problem=f"it has {size} bytes, but its header says {expected}")
+        raise StoreDamaged(
+            store=path,
+            problem=f"it has {size} bytes, but its header says {expected}; "
+            "it was cut short, or copied without its write-ahead log",
+        )
 
 
 def _use_wal(connection: apsw.Connection, path: str) -> None:

@@ -1,6 +1,7 @@
 """Whether anybody has written to the file, and how far threads have come: for those who wait for them."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 import apsw
@@ -8,6 +9,7 @@ import apsw
 from holdfast.core.errors import StoreClosed
 from holdfast.stores.sqlite.connection import QUERIES, rows_of
 from holdfast.stores.sqlite.errors import translated
+from holdfast.stores.sqlite.open_file import OpenFile
 from holdfast.stores.sqlite.readers import Readers
 from holdfast.stores.waking import Asked
 
@@ -15,8 +17,11 @@ from holdfast.stores.waking import Asked
 class FileLookout:
     """Looks at the file over a connection that writes nothing, so every change of it is somebody else's."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], store: str, readers: Readers) -> None:
+    def __init__(
+        self, connect: Callable[[], apsw.Connection], file: OpenFile, store: str, readers: Readers
+    ) -> None:
         self._connect = connect
+        self._file = file
         self._store = store
         self._readers = readers
         self._connection: apsw.Connection | None = None
@@ -30,6 +35,7 @@ class FileLookout:
             if self._closed:
                 self.close()
                 raise StoreClosed
+            self._file.look(time.monotonic())
             return self._connection.pragma("data_version")
 
     async def versions(self, asked: Sequence[Asked]) -> list[int | None]:

@@ -38,6 +38,7 @@ from holdfast.core.rows import (
     rest_of,
 )
 from holdfast.stores.sqlite.errors import ours
+from holdfast.stores.sqlite.open_file import OpenFile
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[apsw.Connection], T]
@@ -61,7 +62,10 @@ class Readers:
     that is free is the loop's to use, that of one at work its thread's.
     """
 
-    def __init__(self, connect: Callable[[], apsw.Connection], store: str, count: int) -> None:
+    def __init__(
+        self, connect: Callable[[], apsw.Connection], file: OpenFile, store: str, count: int
+    ) -> None:
+        self._file = file
         self._free = [_Reader(connect, store, number) for number in range(count)]
         self._all = tuple(self._free)
         self._waiting: deque[Job] = deque()
@@ -78,6 +82,7 @@ class Readers:
         if self._closed:
             raise StoreClosed
         started = time.monotonic()
+        self._file.look(started)
         reader = self._free[-1] if self._free and started >= self._wary_until else None
         if reader is None or reader.connection is None:
             return await self.run(lambda connection: _whole(connection, asking, answers))
@@ -93,6 +98,7 @@ class Readers:
         """The result of some work on a reading connection, in its thread."""
         if self._closed:
             raise StoreClosed
+        self._file.look(time.monotonic())
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job = Job(work, future, loop, self._done)

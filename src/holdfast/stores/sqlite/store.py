@@ -16,11 +16,21 @@ from holdfast.core.values import Job, Limits, Scope
 from holdfast.stores.chance import Chance
 from holdfast.stores.clock import now_ms
 from holdfast.stores.interruption import run_in_thread
+from holdfast.stores.process import OwningProcess
 from holdfast.stores.sqlite.answers import Answers
-from holdfast.stores.sqlite.connection import FORMAT, check_file, connect, damage_in, prepare_file
+from holdfast.stores.sqlite.connection import (
+    FORMAT,
+    OPEN_EXISTING,
+    check_file,
+    close_refused,
+    connect,
+    damage_in,
+    prepare_file,
+)
 from holdfast.stores.sqlite.errors import translated
 from holdfast.stores.sqlite.logs import LogKeys
 from holdfast.stores.sqlite.lookout import FileLookout
+from holdfast.stores.sqlite.open_file import OpenFile
 from holdfast.stores.sqlite.readers import Readers
 from holdfast.stores.sqlite.scrubbing import BEYOND, scrub
 from holdfast.stores.sqlite.writer import Writer
@@ -48,14 +58,18 @@ class SqliteStore:
         synchronous: str = "FULL",
     ) -> None:
         self.path = path
+        # Connections are opened later too, when the working directory may be another.
+        self._file_path = str(Path(path).absolute())
         self.limits = limits or Limits()
         self._clock = clock
         self._vfs = vfs
         self._synchronous = synchronous
         self._logs = LogKeys()
-        self._writer = Writer(self._prepared, path, clock, random or Chance())
-        self._readers = Readers(self._connect, path, READERS)
-        self._lookout = FileLookout(self._connect, path, self._readers)
+        self._process = OwningProcess()
+        self._file = OpenFile(self._file_path)
+        self._writer = Writer(self._prepared, self._file, path, clock, random or Chance())
+        self._readers = Readers(self._connect, self._file, path, READERS)
+        self._lookout = FileLookout(self._connect, self._file, path, self._readers)
         self._wakes = Wakes(self._lookout, seconds=POLL_SECONDS)
 
     @classmethod
@@ -66,6 +80,7 @@ class SqliteStore:
             StoreReadOnly: The file or its directory cannot be written.
             StoreDamaged: It is not a database of ours, or cut short.
             NewerFormat: A newer release wrote it.
+            WalOrphaned: It is not there, but the write-ahead log of one that was.
         """
         store = cls(path, limits=limits)
         await store.start()
@@ -84,10 +99,12 @@ class SqliteStore:
 
     async def read(self, scope: Scope, asking: Asking[T]) -> T:
         """The result of a reading, all of it from one moment."""
+        self._process.check()
         return await self._readers.read(asking, lambda connection: Answers(connection, scope, self._logs))
 
     async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
         """The plan that was applied."""
+        self._process.check()
         plan = await self._writer.commit(scope, planning)
         self._wakes.wake(scope.tenant, plan.known)
         return plan
@@ -107,6 +124,7 @@ class SqliteStore:
 
     async def stirred(self, after: int, timeout: float) -> int:
         """A number that is no longer ``after`` once anybody may have changed a thread."""
+        self._process.check()
         return await self._wakes.stirred(after, timeout)
 
     def now(self) -> int:
@@ -115,12 +133,14 @@ class SqliteStore:
 
     async def report(self) -> Report:
         """What the store says about its health."""
+        self._process.check()
         return await self._readers.run(self._report)
 
     async def backup(
         self, path: str, progress: Callable[[int, int], None] = lambda done, total: None
     ) -> None:
         """Copy the whole database to a file that is new or empty, while others go on writing."""
+        self._process.check()
         _check_new(path)
         stopped = threading.Event()
         await run_in_thread(lambda: self._backup(path, progress, stopped), stopped.set)
@@ -139,14 +159,18 @@ class SqliteStore:
 
     async def scrub(self) -> Scrubbed:
         """Leave no trace of rows that were removed: not in free pages, the index or the WAL."""
+        self._process.check()
         waiting = await asyncio.shield(asyncio.to_thread(scrub, self._connect, self.path))
         return Scrubbed(waiting=waiting, beyond=BEYOND)
 
     async def close(self) -> None:
         """End the threads and close the file. Calls under way end first.
 
-        It goes on to its end even if the task that began it is cancelled.
+        It goes on to its end even if the task that began it is cancelled. In a forked child it does nothing:
+        threads and file are the parent's.
         """
+        if not self._process.is_this:
+            return
         self._lookout.close()
         self._readers.end()
         self._wakes.wake_all()
@@ -158,14 +182,26 @@ class SqliteStore:
         self._writer.join()
 
     def _connect(self) -> apsw.Connection:
-        return connect(self.path, vfs=self._vfs, synchronous=self._synchronous)
+        """One more connection to the file that the writer has opened, and to no other."""
+        self._file.check()
+        connection = connect(
+            self._file_path, vfs=self._vfs, synchronous=self._synchronous, flags=OPEN_EXISTING
+        )
+        try:
+            self._file.check()
+        except BaseException:
+            close_refused(connection)
+            raise
+        return connection
 
     def _prepared(self) -> apsw.Connection:
-        connection = self._connect()
+        connection = connect(self._file_path, vfs=self._vfs, synchronous=self._synchronous)
         try:
             prepare_file(connection, self.path)
+            self._file.attach(connection)
         except BaseException:
-            connection.close()
+            close_refused(connection)
+            self._file.abandon()
             raise
         return connection
 
@@ -188,6 +224,7 @@ class SqliteStore:
                     while not copying.done and not stopped.is_set():
                         copying.step(BACKUP_PAGES)
                         progress(copying.page_count - copying.remaining, copying.page_count)
+                self._file.check()
             finally:
                 target.close()
                 source.close()

@@ -3,24 +3,27 @@
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import apsw
 
-from holdfast.core.errors import HoldfastError, InvalidArgument, StorageError, StoreClosed
+from holdfast.core.errors import HoldfastError, InvalidArgument, StorageError, StoreClosed, StoreFileLost
 from holdfast.core.heads import Heads
 from holdfast.core.owners import obstacle
 from holdfast.core.planning import Known, Plan, Setting
 from holdfast.core.rows import Advance, Asking, Effect, Stale, answered
 from holdfast.core.values import Scope
 from holdfast.stores.sqlite.answers import Answers
-from holdfast.stores.sqlite.connection import QUERIES, rows_of
+from holdfast.stores.sqlite.connection import QUERIES, check_format, rows_of
 from holdfast.stores.sqlite.effects import Effects
 from holdfast.stores.sqlite.errors import ours
 from holdfast.stores.sqlite.logs import LogKeys
+from holdfast.stores.sqlite.open_file import OpenFile
 
 MOST_TOGETHER = 128
 CHECKPOINT_PAGES = 1000
@@ -48,11 +51,13 @@ class Writer:
     def __init__(
         self,
         connect: Callable[[], apsw.Connection],
+        file: OpenFile,
         store: str,
         clock: Callable[[], int],
         random: Callable[[int], bytes],
     ) -> None:
         self._connect = connect
+        self._file = file
         self._store = store
         self._clock = clock
         self._random = random
@@ -62,6 +67,7 @@ class Writer:
         self._new: dict[tuple[str, str], Known | None] = {}
         self._last_key = 0
         self._pages = 0
+        self._data_version: int | None = None
         self._closed = False
         self._opened: Exception | None = None
         self._ready = threading.Event()
@@ -117,7 +123,7 @@ class Writer:
                     self._checkpoint()
         finally:
             with suppress(apsw.Error):  # the last checkpoint may fail; the WAL holds everything
-                self._connection.close()
+                self._file.close(self._connection)
 
     def _note_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
         self._pages = pages
@@ -126,7 +132,10 @@ class Writer:
     def _checkpoint(self) -> None:
         """Move the WAL into the file, after everybody was answered. What cannot be moved now waits."""
         self._pages = 0
-        with suppress(apsw.Error):
+        with suppress(apsw.Error, StoreFileLost):
+            self._file.check(
+                self._connection
+            )  # pages must not be moved into a file that they do not belong to
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _next_group(self) -> list[Request]:
@@ -155,13 +164,19 @@ class Writer:
                 loop.call_soon_threadsafe(_deliver, answers)
 
     def _commit_group(self, group: Sequence[Request]) -> list[Outcome]:
-        """One transaction for all; if it fails as a whole, each on its own."""
+        """One transaction for all; if it fails as a whole, each on its own.
+
+        If the file is lost they are not tried again: what was committed may be somewhere after all.
+        """
         failure: HoldfastError
         try:
             return self._transaction(group)
+        except StoreFileLost as lost:
+            return [copy(lost) for _ in group]
+        except HoldfastError as error:
+            failure = error
         except apsw.Error as error:
-            failure = ours(error, self._store)
-            failure.__cause__ = error
+            failure = self._failure(error)
         except (OverflowError, ValueError, TypeError) as error:  # it must not end the writer
             failure = InvalidArgument(problem=f"SQLite cannot store this: {error}.")
             failure.__cause__ = error
@@ -169,10 +184,22 @@ class Writer:
             return [failure]
         return [outcome for request in group for outcome in self._commit_group([request])]
 
+    def _failure(self, error: apsw.Error) -> HoldfastError:
+        """Our error for one of the driver: that the file is lost, if that is the reason."""
+        failure = ours(error, self._store)
+        try:
+            self._file.check(self._connection)
+        except StoreFileLost as lost:
+            failure = lost
+        failure.__cause__ = error
+        return failure
+
     def _transaction(self, group: Sequence[Request]) -> list[Outcome]:
+        self._file.look(time.monotonic())
         self._new.clear()
         self._connection.execute("BEGIN IMMEDIATE")
         try:
+            self._check_format()
             outcomes = [self._one(request) for request in group]
             self._connection.execute("COMMIT")
         except BaseException:
@@ -180,9 +207,18 @@ class Writer:
                 self._connection.execute("ROLLBACK")
             self._logs.forget()
             raise
+        self._data_version = self._connection.data_version()
+        # Only now is it known where the commit went: nothing is acknowledged into a file that nobody finds.
+        self._file.check(self._connection)
         for (tenant, id), known in self._new.items():
             self._heads.learn(tenant, {id: known})
         return outcomes
+
+    def _check_format(self) -> None:
+        """Look at the format of the file again if anybody else has written to it since the last commit."""
+        version = self._connection.data_version()
+        if version != self._data_version:
+            check_format(self._connection, self._store)
 
     def _one(self, request: Request) -> Outcome:
         """Apply one commit; what it refuses is its own outcome, not the group's."""
