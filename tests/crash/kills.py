@@ -138,7 +138,12 @@ async def _append(db: hf.Database, number: int, answers: Connection) -> None:
 
 def numbers_at(url: str) -> dict[str, list[Answer]]:
     """The numbers that are stored, by thread and in order, after every thread was found to be whole."""
-    return asyncio.run(stored(url))
+    return stored_at(url, THREADS)
+
+
+def stored_at(url: str, threads: Sequence[str]) -> dict[str, list[Answer]]:
+    """The numbers that are stored in some threads."""
+    return asyncio.run(stored(url, threads))
 
 
 async def stored(url: str, threads: Sequence[str] = THREADS) -> dict[str, list[Answer]]:

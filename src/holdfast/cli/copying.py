@@ -155,7 +155,16 @@ def target_of(call: Call, *, force: bool) -> Path:
     target = call.file.resolve()  # of a link, not the link is replaced but what it leads to
     if target.exists() and not force:
         raise InvalidArgument(problem=f"{str(target)!r} exists already. Choose another --db, or say --force.")
+    if not force:
+        _refuse_orphan(target)
     return target
+
+
+def _refuse_orphan(target: Path) -> None:
+    """Refuse to delete the write-ahead log of a database that went away without it."""
+    from holdfast.stores.sqlite.wal import refuse_orphan
+
+    refuse_orphan(str(target))
 
 
 async def stage(call: Call, backup: Path, staged: Path) -> None:

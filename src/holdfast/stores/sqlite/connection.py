@@ -18,6 +18,7 @@ BUSY_SECONDS = 30.0
 SEAL_MILLISECONDS = 3000
 WAL_BYTES = 16 << 20
 """To how many bytes a write-ahead log is cut that grew while a long reader kept it from starting anew."""
+SHORT = "it may have been cut short, or copied without its write-ahead log"
 OPEN_EXISTING = apsw.SQLITE_OPEN_READWRITE
 OPEN_OR_CREATE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
@@ -34,6 +35,7 @@ def connect(
 
     Raises:
         WalOrphaned: There is no database, but the write-ahead log of one.
+        StoreDamaged: It is shorter than its header says, or broken at its beginning.
     """
     refuse_orphan(path)
     pragmas: dict[str, str | int] = {"synchronous": synchronous, "secure_delete": 1, "foreign_keys": 0}
@@ -42,8 +44,13 @@ def connect(
         connection.set_busy_handler(_wait_a_little)
         for pragma, value in {**pragmas, "journal_size_limit": WAL_BYTES}.items():
             connection.pragma(pragma, value)
+    except apsw.CorruptError as error:
+        close_refused(connection)
+        raise StoreDamaged(store=path, problem=f"{error}; {SHORT}") from error
     except BaseException:
-        connection.close()  # the error would keep it, and the file, open for as long as somebody has it
+        close_refused(
+            connection
+        )  # the error would keep it, and the file, open for as long as somebody has it
         raise
     return connection
 
@@ -183,11 +190,8 @@ def _check_length(connection: apsw.Connection, path: str) -> None:
         return
     size = file.stat().st_size
     if size < expected:
-        raise StoreDamaged(
-            store=path,
-            problem=f"it has {size} bytes, but its header says {expected}; "
-            "it was cut short, or copied without its write-ahead log",
-        )
+        problem = f"it has {size} bytes, but its header says {expected}; {SHORT}"
+        raise StoreDamaged(store=path, problem=problem)
 
 
 def _use_wal(connection: apsw.Connection, path: str) -> None:
