@@ -309,6 +309,19 @@ def test_neither_backup_nor_restore_overwrites(db: Path, tmp_path: Path) -> None
     assert holdfast_("restore", backup, "--force", db=db).code == 0
 
 
+@pytest.mark.promise("B-13")
+def test_neither_backup_nor_restore_deletes_a_log_whose_database_is_gone(db: Path, tmp_path: Path) -> None:
+    backup, gone = tmp_path / "backup.db", tmp_path / "gone.db"
+    holdfast_("backup", backup, db=db)
+    log = Path(f"{gone}-wal")
+    log.write_bytes(b"\x37\x7f\x06\x82" + bytes(12) + b"salt" * 2 + bytes(16) + b"salt" * 2 + bytes(4104))
+    before = log.read_bytes()
+
+    assert holdfast_("restore", backup, "--json", db=gone).error["code"] == "wal_orphaned"
+    assert holdfast_("backup", gone, "--json", db=db).error["code"] == "wal_orphaned"
+    assert log.read_bytes() == before
+
+
 def test_a_damaged_backup_is_not_restored(db: Path, tmp_path: Path) -> None:
     backup, elsewhere = tmp_path / "backup.db", tmp_path / "elsewhere.db"
     holdfast_("backup", backup, db=db)

@@ -33,6 +33,7 @@ from holdfast.stores.sqlite.lookout import FileLookout
 from holdfast.stores.sqlite.open_file import OpenFile
 from holdfast.stores.sqlite.readers import Readers
 from holdfast.stores.sqlite.scrubbing import BEYOND, scrub
+from holdfast.stores.sqlite.wal import refuse_orphan
 from holdfast.stores.sqlite.writer import Writer
 from holdfast.stores.waking import Wakes
 
@@ -240,3 +241,4 @@ def _check_path(path: str) -> None:
 def _check_new(path: str) -> None:
     if Path(path).exists() and Path(path).stat().st_size:
         raise InvalidArgument(problem=f"{path!r} exists already; a backup never overwrites.")
+    refuse_orphan(path)
