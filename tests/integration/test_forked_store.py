@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Coroutine
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ import pytest
 
 import holdfast as hf
 from holdfast.core.errors import HoldfastError
-from tests.crash.apart import apart
+from holdfast.core.planning import Plan
+from holdfast.core.rows import Asking
+from holdfast.stores.sqlite import connection
+from tests.crash.apart import Apart, apart, pipe
 from tests.support.shared_postgres import PostgresDatabase
 
 CALLS: dict[str, Callable[[hf.Database], Coroutine[Any, Any, object]]] = {
@@ -71,6 +76,49 @@ async def _code(call: Coroutine[Any, Any, object]) -> str:
     except TimeoutError:
         return "hung"
     return "answered"
+
+
+def die_while_writing(path: str, line: Connection) -> None:
+    """Fork a child that stays, and die in the middle of a commit."""
+    warnings.simplefilter("ignore", DeprecationWarning)  # as above
+    asyncio.run(_die_while_writing(path, line))
+
+
+async def _die_while_writing(path: str, line: Connection) -> None:
+    db = await hf.open(f"sqlite:///{path}")
+    await db.create("thread")
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    line.send(child)
+    await db.store.change(hf.Scope(), lambda _: _die())
+
+
+def _die() -> Asking[Plan]:
+    """A plan that is never made."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield from ()
+    raise AssertionError
+
+
+@pytest.mark.crash
+@pytest.mark.promise("T-02")
+async def test_a_child_that_outlives_its_parent_keeps_nobody_from_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 1)
+    path, (line, theirs) = tmp_path / "agent.db", pipe()
+    parent: Apart[None] = Apart(die_while_writing, str(path), theirs)
+    child = line.recv()
+    try:
+        await asyncio.to_thread(parent.process.join, 30)
+        async with hf.open(f"sqlite:///{path}") as db:
+            committed = await db.thread("thread").append(items=[hf.user("after all")])
+    finally:
+        os.kill(child, signal.SIGKILL)
+        parent.end()
+
+    assert committed.version == 1
 
 
 EXPECTED = {"append": "store_forked", "items": "store_forked", "report": "store_forked", "close": "answered"}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.crash.apart import Apart, apart, pipe
 from tests.crash.file_accidents import read_elsewhere
 
 SMALL_WAL = 64 << 10
+RACED = 400
 
 
 @pytest.fixture
@@ -275,6 +277,29 @@ async def _append_some(path: str) -> int:
     return version
 
 
+def append_beside(path: str, appends: int) -> list[int]:
+    """Append while another library opens and closes the file all the time; the versions."""
+    over = threading.Event()
+
+    def read_again_and_again() -> None:
+        while not over.wait(0.001):
+            read_elsewhere(Path(path))
+
+    reader = threading.Thread(target=read_again_and_again)
+    reader.start()
+    try:
+        return asyncio.run(_append_beside(path, appends))
+    finally:
+        over.set()
+        reader.join()
+
+
+async def _append_beside(path: str, appends: int) -> list[int]:
+    async with hf.open(f"sqlite:///{path}") as db:
+        thread = db.thread("thread")
+        return [(await thread.append(items=[hf.user(f"{number}")])).version for number in range(appends)]
+
+
 class TestOtherLibrary:
     store_name = "sqlite"
 
@@ -289,6 +314,20 @@ class TestOtherLibrary:
 
         assert (seen, version, committed.version) == (10, 20, 21)
         assert (verdict.ok, verdict.version) == (True, 21)
+
+    @pytest.mark.race
+    @pytest.mark.promise("B-13", "T-02")
+    async def test_processes_write_one_after_another_though_another_library_drops_their_locks(
+        self, path: Path
+    ) -> None:
+        await (await open_with_thread(path, appends=0)).close()
+        writers = [Apart(append_beside, str(path), RACED) for _ in range(2)]
+        versions = [await asyncio.to_thread(writer.result) for writer in writers]
+        async with hf.open(f"sqlite:///{path}") as db:
+            verdict = await db.thread("thread").verify()
+
+        assert (verdict.ok, verdict.problems) == (True, ())
+        assert sorted(versions[0] + versions[1]) == list(range(1, 2 * RACED + 1))
 
     @pytest.mark.promise("B-13")
     async def test_a_clean_close_still_leaves_one_file(self, path: Path) -> None:

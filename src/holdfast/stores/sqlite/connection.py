@@ -41,7 +41,7 @@ def connect(
     pragmas: dict[str, str | int] = {"synchronous": synchronous, "secure_delete": 1, "foreign_keys": 0}
     connection = apsw.Connection(path, vfs=vfs, flags=flags, statementcachesize=200)
     try:
-        connection.set_busy_handler(_wait_a_little)
+        connection.set_busy_handler(wait_a_little)
         for pragma, value in {**pragmas, "journal_size_limit": WAL_BYTES}.items():
             connection.pragma(pragma, value)
     except apsw.CorruptError as error:
@@ -60,7 +60,7 @@ def rows_of(connection: apsw.Connection, statement: str, values: Any) -> list[tu
     return connection.execute(statement, values).fetchall()
 
 
-def _wait_a_little(times: int) -> bool:
+def wait_a_little(times: int) -> bool:
     """Whether to go on waiting for another process's lock, after a short sleep."""
     pause = min(0.0005 * (times + 1), 0.01)
     time.sleep(pause)

@@ -1,51 +1,92 @@
-"""A lock on the database file that other SQLite libraries in this process cannot take away."""
+"""Locks on the database file that other SQLite libraries in this process cannot take away.
 
-import errno
+SQLite's own locks belong to the process. A second library in it does not meet them, and when it closes the
+file, the system drops them all. Locks of an open file description are met by everybody, and stay.
+"""
+
 import os
 import struct
 import sys
 from contextlib import suppress
+from pathlib import Path
+from weakref import WeakSet
 
 SHARED_FIRST = 0x40000000 + 2
 SHARED_SIZE = 510
-"""The bytes that SQLite locks for reading; who has them all for writing is alone with the file."""
-REFUSED = (errno.EACCES, errno.EAGAIN)
+"""The bytes of the file that SQLite locks to read; who has them all to write is alone with the file."""
+WRITING, CHECKPOINTING = 0x40000000 + 512, 0x40000000 + 513
+"""The bytes behind those that SQLite uses: who has one of them writes, or moves the write-ahead log."""
+SHM_IN_USE = 128
+"""The byte of the shared memory that is locked while anybody uses it; else who opens it empties it."""
+DESCRIPTORS = Path("/proc/self/fd")
 
 if sys.platform == "linux":
     import fcntl
 
     _SETLK: int | None = fcntl.F_OFD_SETLK
-    _READ, _UNLOCK = fcntl.F_RDLCK, fcntl.F_UNLCK
+    _READ, _WRITE, _UNLOCK = fcntl.F_RDLCK, fcntl.F_WRLCK, fcntl.F_UNLCK
 else:
-    _SETLK, _READ, _UNLOCK = None, 0, 0
+    _SETLK, _READ, _WRITE, _UNLOCK = None, 0, 0, 0
+
+
+_HELD: "WeakSet[FileLock]" = WeakSet()
+"""All locks of this process: the system has no other way to tell a forked child what it should close."""
 
 
 class FileLock:
-    """A read lock of an open file description, where the system has such locks.
+    """Locks of one store on its file, where the system has such locks; elsewhere they are always to be had.
 
-    SQLite's own locks belong to the process: a second library in it does not meet them, takes itself for the
-    last user of the file when it closes it, and deletes the write-ahead log. It does meet this one. Closing
-    the descriptor drops SQLite's locks of this process on the file, so it is closed after the connections.
+    One is held all the time. Without it, another library takes itself for the last user of the file when it
+    closes it, and deletes the write-ahead log. The others are held by who writes or moves the log: two
+    processes would do so at once when the locks of one are dropped.
+
+    A lock stays while any process has its descriptor. A forked child closes it at once: it would keep the
+    lock of a parent that was killed.
+
+    Closing the descriptor drops SQLite's locks of this process on the file; so it is closed after the
+    connections, and other stores in this process have locks of their own.
     """
 
     def __init__(self, path: str) -> None:
         self._descriptor: int | None = None
         if _SETLK is None:
             return
-        self._descriptor = os.open(path, os.O_RDONLY)
+        with suppress(PermissionError):  # a file that cannot be written is not written
+            self._descriptor = os.open(path, os.O_RDWR)
+            _HELD.add(self)
+            self._hold()
+
+    def _hold(self) -> None:
+        assert self._descriptor is not None
         try:
-            self._set(_READ)
-        except OSError as error:
+            _set_lock(self._descriptor, _flock(_READ, SHARED_FIRST, SHARED_SIZE))
+        except BlockingIOError:
             self.close()
-            if error.errno in REFUSED:
-                raise
-            # A file system without such locks; what follows when the log is deleted is noticed all the same.
+            raise
+        except OSError:
+            # A file system without such locks; if the log is deleted, that is noticed all the same.
+            self.close()
 
     def release(self) -> None:
         """Let the last connection be alone with the file, as it must be to remove the write-ahead log."""
         if self._descriptor is not None:
             with suppress(OSError):
-                self._set(_UNLOCK)
+                _set_lock(self._descriptor, _flock(_UNLOCK, SHARED_FIRST, SHARED_SIZE))
+
+    def take(self, byte: int) -> bool:
+        """Lock one of the bytes above; whether it was to be had."""
+        if self._descriptor is None:
+            return True
+        try:
+            _set_lock(self._descriptor, _TAKE[byte])
+        except BlockingIOError:
+            return False
+        return True
+
+    def give(self, byte: int) -> None:
+        """Let others have it."""
+        if self._descriptor is not None:
+            _set_lock(self._descriptor, _GIVE[byte])
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -53,8 +94,49 @@ class FileLock:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _set(self, kind: int) -> None:
-        assert self._descriptor is not None
-        assert _SETLK is not None
-        wanted = struct.pack("hhqqi4x", kind, os.SEEK_SET, SHARED_FIRST, SHARED_SIZE, 0)
-        fcntl.fcntl(self._descriptor, _SETLK, wanted)
+
+def lock_shared_memory(shm: str) -> None:
+    """Keep other processes from emptying the shared memory, for as long as SQLite has it open here.
+
+    The lock is put on the descriptor that SQLite has for all connections of this process: one of our own
+    could not be closed without dropping the locks of transactions that are under way.
+    """
+    _lock_open(shm, _flock(_READ, SHM_IN_USE, 1))
+
+
+def unlock_shared_memory(shm: str) -> None:
+    """Let the last connection find that nobody else uses the shared memory."""
+    _lock_open(shm, _flock(_UNLOCK, SHM_IN_USE, 1))
+
+
+def _lock_open(path: str, flock: bytes) -> None:
+    """Set a lock on every descriptor that this process has for a file; there may be none."""
+    if _SETLK is None or not Path(path).exists():
+        return
+    wanted = Path(path).stat()
+    for descriptor in DESCRIPTORS.iterdir():
+        with suppress(OSError):  # closed meanwhile
+            if os.path.samestat(descriptor.stat(), wanted):
+                _set_lock(int(descriptor.name), flock)
+
+
+def _set_lock(descriptor: int, flock: bytes) -> None:
+    assert _SETLK is not None
+    fcntl.fcntl(descriptor, _SETLK, flock)
+
+
+def _flock(kind: int, start: int, length: int) -> bytes:
+    """The structure that the system takes."""
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, start, length, 0)
+
+
+def _close_in_child() -> None:
+    for lock in list(_HELD):
+        lock.close()
+
+
+if _SETLK is not None:
+    os.register_at_fork(after_in_child=_close_in_child)
+
+_TAKE = {byte: _flock(_WRITE, byte, 1) for byte in (WRITING, CHECKPOINTING)}
+_GIVE = {byte: _flock(_UNLOCK, byte, 1) for byte in (WRITING, CHECKPOINTING)}

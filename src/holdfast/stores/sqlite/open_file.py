@@ -3,12 +3,21 @@
 import ctypes
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 
 from holdfast.core.errors import StoreBusy, StoreFileLost
-from holdfast.stores.sqlite.file_lock import REFUSED, FileLock
+from holdfast.stores.sqlite.connection import wait_a_little
+from holdfast.stores.sqlite.file_lock import (
+    CHECKPOINTING,
+    WRITING,
+    FileLock,
+    lock_shared_memory,
+    unlock_shared_memory,
+)
 from holdfast.stores.sqlite.wal import copy_wal
 
 LOOK_SECONDS = 0.05
@@ -19,8 +28,8 @@ class NamedFile:
     """A file that was at a path when this was made."""
 
     def __init__(self, path: str) -> None:
-        self.path = Path(path)
-        status = self.path.stat()
+        self.path = path
+        status = Path(path).stat()
         self.size = status.st_size
         self._identity = (status.st_dev, status.st_ino)
 
@@ -30,7 +39,7 @@ class NamedFile:
         The number of an inode is not used again while the file is open, so it is enough to compare numbers.
         """
         try:
-            status = self.path.stat()
+            status = os.stat(self.path)  # noqa: PTH116 - it is done for every commit, and a Path costs more
         except OSError:
             return f"{self.path} was moved or deleted"
         self.size = status.st_size
@@ -72,9 +81,10 @@ class OpenFile:
             self._main = NamedFile(self._path)
             self._wal = NamedFile(self._wal_path)
             self._shm = NamedFile(f"{connection.filename}-shm")
+            lock_shared_memory(f"{connection.filename}-shm")
+        except BlockingIOError as error:
+            raise StoreBusy(store=self._path) from error
         except OSError as error:
-            if error.errno in REFUSED:
-                raise StoreBusy(store=self._path) from error
             raise self._lose(f"{error.filename} was moved or deleted") from error
         self._size = self._main.size
         self._schema = int(connection.pragma("schema_version"))
@@ -109,20 +119,52 @@ class OpenFile:
             raise self._lose(problem)
         self._looked = now
 
+    def take_turn(self) -> None:
+        """Wait until no other store writes to the file, as long as for SQLite's own lock.
+
+        Raises:
+            StoreBusy: Another one writes for longer.
+        """
+        assert self._lock is not None
+        times = 0
+        while not self._lock.take(WRITING):
+            if not wait_a_little(times):
+                raise StoreBusy(store=self._path)
+            times += 1
+
+    def give_turn(self) -> None:
+        """Let other stores write."""
+        assert self._lock is not None
+        self._lock.give(WRITING)
+
+    @contextmanager
+    def checkpoint_turn(self) -> Iterator[bool]:
+        """Whether no other store moves its write-ahead log into the file; then none does meanwhile."""
+        assert self._lock is not None
+        taken = self._lock.take(CHECKPOINTING)
+        try:
+            yield taken
+        finally:
+            if taken:
+                self._lock.give(CHECKPOINTING)
+
     def close(self, connection: apsw.Connection) -> None:
         """Close the last connection, and what is held here.
 
         SQLite deletes the write-ahead log by its name then. If that is another one by now, it is left alone.
         """
+        shm = f"{connection.filename}-shm"
         try:
             self.check(connection)
         except StoreFileLost:
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         if self._lock is not None:
             self._lock.release()
+        unlock_shared_memory(shm)
         try:
             connection.close()
         finally:
+            lock_shared_memory(shm)  # for other stores in this process, which use the same descriptor
             self.abandon()
 
     def abandon(self) -> None:

@@ -132,11 +132,11 @@ class Writer:
     def _checkpoint(self) -> None:
         """Move the WAL into the file, after everybody was answered. What cannot be moved now waits."""
         self._pages = 0
-        with suppress(apsw.Error, StoreFileLost):
-            self._file.check(
-                self._connection
-            )  # pages must not be moved into a file that they do not belong to
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        with suppress(apsw.Error, StoreFileLost), self._file.checkpoint_turn() as is_ours:
+            # Pages must not be moved into a file that they do not belong to.
+            self._file.check(self._connection)
+            if is_ours:
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _next_group(self) -> list[Request]:
         """All that waits now, at least one; empty when it is time to end."""
@@ -170,7 +170,11 @@ class Writer:
         """
         failure: HoldfastError
         try:
-            return self._transaction(group)
+            self._file.take_turn()
+            try:
+                return self._transaction(group)
+            finally:
+                self._file.give_turn()
         except StoreFileLost as lost:
             return [copy(lost) for _ in group]
         except HoldfastError as error:
