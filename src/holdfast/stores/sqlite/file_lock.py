@@ -86,7 +86,8 @@ class FileLock:
     def give(self, byte: int) -> None:
         """Let others have it."""
         if self._descriptor is not None:
-            _set_lock(self._descriptor, _GIVE[byte])
+            with suppress(OSError):  # it would end the writer, and is given with the next one at the latest
+                _set_lock(self._descriptor, _GIVE[byte])
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -111,13 +112,14 @@ def unlock_shared_memory(shm: str) -> None:
 
 def _lock_open(path: str, flock: bytes) -> None:
     """Set a lock on every descriptor that this process has for a file; there may be none."""
-    if _SETLK is None or not Path(path).exists():
+    if _SETLK is None:
         return
-    wanted = Path(path).stat()
-    for descriptor in DESCRIPTORS.iterdir():
-        with suppress(OSError):  # closed meanwhile
-            if os.path.samestat(descriptor.stat(), wanted):
-                _set_lock(int(descriptor.name), flock)
+    with suppress(OSError):  # no such file, or no such directory
+        wanted = Path(path).stat()
+        for descriptor in DESCRIPTORS.iterdir():
+            with suppress(OSError):  # closed meanwhile
+                if os.path.samestat(descriptor.stat(), wanted):
+                    _set_lock(int(descriptor.name), flock)
 
 
 def _set_lock(descriptor: int, flock: bytes) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.core.errors import StoreBusy, StoreFileLost
+from holdfast.core.errors import StorageError, StoreBusy, StoreFileLost
 from holdfast.stores.sqlite.connection import wait_a_little
 from holdfast.stores.sqlite.file_lock import (
     CHECKPOINTING,
@@ -124,28 +124,31 @@ class OpenFile:
 
         Raises:
             StoreBusy: Another one writes for longer.
+            StorageError: The system has no locks left.
         """
-        assert self._lock is not None
         times = 0
-        while not self._lock.take(WRITING):
+        while not self._take(WRITING):
             if not wait_a_little(times):
                 raise StoreBusy(store=self._path)
             times += 1
 
     def give_turn(self) -> None:
         """Let other stores write."""
-        assert self._lock is not None
-        self._lock.give(WRITING)
+        if self._lock is not None:
+            self._lock.give(WRITING)
 
     @contextmanager
     def checkpoint_turn(self) -> Iterator[bool]:
-        """Whether no other store moves its write-ahead log into the file; then none does meanwhile."""
-        assert self._lock is not None
-        taken = self._lock.take(CHECKPOINTING)
+        """Whether no other store moves its write-ahead log into the file; then none does meanwhile.
+
+        Raises:
+            StorageError: The system has no locks left.
+        """
+        taken = self._take(CHECKPOINTING)
         try:
             yield taken
         finally:
-            if taken:
+            if taken and self._lock is not None:
                 self._lock.give(CHECKPOINTING)
 
     def close(self, connection: apsw.Connection) -> None:
@@ -175,6 +178,12 @@ class OpenFile:
                 self._wal_descriptor = None
         if self._lock is not None:
             self._lock.close()
+
+    def _take(self, byte: int) -> bool:
+        try:
+            return self._lock is None or self._lock.take(byte)
+        except OSError as error:
+            raise StorageError(store=self._path, problem=str(error)) from error
 
     def _check_size(self, connection: apsw.Connection, size: int) -> None:
         """Refuse a file that has become shorter, unless it was vacuumed, which changes the schema's number.

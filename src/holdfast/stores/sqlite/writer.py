@@ -132,7 +132,7 @@ class Writer:
     def _checkpoint(self) -> None:
         """Move the WAL into the file, after everybody was answered. What cannot be moved now waits."""
         self._pages = 0
-        with suppress(apsw.Error, StoreFileLost), self._file.checkpoint_turn() as is_ours:
+        with suppress(apsw.Error, HoldfastError), self._file.checkpoint_turn() as is_ours:
             # Pages must not be moved into a file that they do not belong to.
             self._file.check(self._connection)
             if is_ours:
