@@ -78,7 +78,7 @@ class FileLock:
         if self._descriptor is None:
             return True
         try:
-            _set_lock(self._descriptor, _TAKE[byte])
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _TAKE[byte])
         except BlockingIOError:
             return False
         return True
@@ -87,7 +87,7 @@ class FileLock:
         """Let others have it."""
         if self._descriptor is not None:
             with suppress(OSError):  # it would end the writer, and is given with the next one at the latest
-                _set_lock(self._descriptor, _GIVE[byte])
+                fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _GIVE[byte])
 
     def close(self) -> None:
         """Close the descriptor."""

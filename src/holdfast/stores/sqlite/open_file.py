@@ -18,6 +18,7 @@ from holdfast.stores.sqlite.file_lock import (
     lock_shared_memory,
     unlock_shared_memory,
 )
+from holdfast.stores.sqlite.file_watch import ATTRIBUTES, CHANGED, DELETED, MOVED, FileWatch
 from holdfast.stores.sqlite.wal import copy_wal
 
 LOOK_SECONDS = 0.05
@@ -39,7 +40,7 @@ class NamedFile:
         The number of an inode is not used again while the file is open, so it is enough to compare numbers.
         """
         try:
-            status = os.stat(self.path)  # noqa: PTH116 - it is done for every commit, and a Path costs more
+            status = Path(self.path).stat()
         except OSError:
             return f"{self.path} was moved or deleted"
         self.size = status.st_size
@@ -62,6 +63,7 @@ class OpenFile:
         self._size = 0
         self._schema = 0
         self._lock: FileLock | None = None
+        self._watch: FileWatch | None = None
         self._wal_descriptor: int | None = None
         self._lost: StoreFileLost | None = None
         self._losing = threading.Lock()
@@ -78,6 +80,7 @@ class OpenFile:
         try:
             self._lock = FileLock(self._path)
             self._wal_descriptor = os.open(self._wal_path, os.O_RDONLY)
+            self._watch = FileWatch(_masks(connection))
             self._main = NamedFile(self._path)
             self._wal = NamedFile(self._wal_path)
             self._shm = NamedFile(f"{connection.filename}-shm")
@@ -106,6 +109,15 @@ class OpenFile:
         if connection is not None and self._main.size != self._size:
             self._check_size(connection, self._main.size)
 
+    def check_commit(self, connection: apsw.Connection) -> None:
+        """Check if there is news of the files. For the writer, before it answers.
+
+        Raises:
+            StoreFileLost: The path does not name the files any more that were written to.
+        """
+        if self._lost is not None or self._watch is None or self._watch.has_news():
+            self.check(connection)
+
     def look(self, now: float) -> None:
         """Check, the shared memory too, unless that was done just before.
 
@@ -127,7 +139,7 @@ class OpenFile:
             StorageError: The system has no locks left.
         """
         times = 0
-        while not self._take(WRITING):
+        while not self._take(WRITING):  # as a rule it is to be had at once
             if not wait_a_little(times):
                 raise StoreBusy(store=self._path)
             times += 1
@@ -178,6 +190,8 @@ class OpenFile:
                 self._wal_descriptor = None
         if self._lock is not None:
             self._lock.close()
+        if self._watch is not None:
+            self._watch.close()
 
     def _take(self, byte: int) -> bool:
         try:
@@ -220,6 +234,18 @@ class OpenFile:
         if not saved:
             return "", "its write-ahead log held nothing"
         return saved, f"its write-ahead log is saved as {saved}"
+
+
+def _masks(connection: apsw.Connection) -> dict[str, int]:
+    """What is to be known of each file: of the log, which is written to all the time, only of its name."""
+    name = MOVED | DELETED
+    file, wal = connection.filename, connection.filename_wal
+    return {
+        file: name | ATTRIBUTES | CHANGED,
+        wal: name | ATTRIBUTES,
+        f"{file}-shm": name | ATTRIBUTES,
+        str(Path(file).parent): name,
+    }
 
 
 def _again(error: StoreFileLost) -> StoreFileLost:

@@ -213,7 +213,7 @@ class Writer:
             raise
         self._data_version = self._connection.data_version()
         # Only now is it known where the commit went: nothing is acknowledged into a file that nobody finds.
-        self._file.check(self._connection)
+        self._file.check_commit(self._connection)
         for (tenant, id), known in self._new.items():
             self._heads.learn(tenant, {id: known})
         return outcomes
