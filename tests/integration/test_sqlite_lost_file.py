@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,6 +19,7 @@ import holdfast as hf
 from holdfast.core.errors import NewerFormat, NotMigrated, StoreDamaged, StoreFileLost, WalOrphaned
 from holdfast.stores.sqlite import connection as opening
 from holdfast.stores.sqlite import file_lock, open_file, writer
+from holdfast.stores.sqlite.file_watch import FileWatch
 from holdfast.stores.sqlite.store import SqliteStore
 from holdfast.stores.sqlite.wal import has_frames
 from tests.crash.apart import Apart, apart, pipe
@@ -116,6 +117,13 @@ class TestOrphanedLog:
         assert "copied without its write-ahead log" in str(caught.value)
 
 
+class BlindWatch(FileWatch):
+    """A watch on a system that tells nothing."""
+
+    def __init__(self, masks: Mapping[str, int]) -> None:
+        super().__init__({})
+
+
 class TestLostFile:
     store_name = "sqlite"
 
@@ -147,6 +155,29 @@ class TestLostFile:
         with pytest.raises(StoreFileLost):
             await db.thread("thread").items()
         await db.close()
+
+    @pytest.mark.promise("B-13")
+    async def test_the_writer_looks_itself_where_the_system_tells_nothing(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(open_file, "FileWatch", BlindWatch)
+        monkeypatch.setattr(open_file, "LOOK_SECONDS", 3600)
+        db = await open_with_thread(path)
+        path.rename(f"{path}.moved")
+        with pytest.raises(StoreFileLost):
+            await db.thread("thread").append(items=[hf.user("into nowhere")])
+        await db.close()
+
+    @pytest.mark.promise("B-13")
+    async def test_news_of_a_file_that_is_still_there_does_no_harm(self, path: Path) -> None:
+        db = await open_with_thread(path)
+        path.touch()
+        path.chmod(0o600)
+        (path.parent / "another.txt").touch()
+        committed = await db.thread("thread").append(items=[hf.user("as before")])
+        await db.close()
+
+        assert committed.version == 4
 
     @pytest.mark.promise("B-13")
     async def test_shared_memory_that_is_deleted_is_noticed(

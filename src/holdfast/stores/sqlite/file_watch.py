@@ -22,7 +22,7 @@ class FileWatch:
     def __init__(self, masks: Mapping[str, int]) -> None:
         self._descriptor: int | None = None
         self._poll: select.poll | None = None
-        if sys.platform != "linux":
+        if sys.platform != "linux" or not masks:
             return
         system = ctypes.CDLL(None, use_errno=True)
         descriptor = system.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
