@@ -86,6 +86,7 @@ def die_while_writing(path: str, line: Connection) -> None:
 
 async def _die_while_writing(path: str, line: Connection) -> None:
     db = await hf.open(f"sqlite:///{path}")
+    await hf.open(f"sqlite:///{path}")  # a store that is alone takes no turns
     await db.create("thread")
     child = os.fork()
     if child == 0:

@@ -310,16 +310,20 @@ async def _append_some(path: str) -> int:
     return version
 
 
-def append_beside(path: str, appends: int) -> list[int]:
+def append_beside(path: str, appends: int, line: Connection) -> list[int]:
     """Append while another library opens and closes the file all the time; the versions."""
-    return asyncio.run(_append_beside(path, appends))
+    return asyncio.run(_append_beside(path, appends, line))
 
 
-async def _append_beside(path: str, appends: int) -> list[int]:
+async def _append_beside(path: str, appends: int, line: Connection) -> list[int]:
     async with hf.open(f"sqlite:///{path}") as db:
+        thread = db.thread("thread")
+        line.send("open")
+        line.recv()
+        versions = [(await thread.append(items=[hf.user("the first")])).version]  # it learns of the other
         with reading_elsewhere(Path(path)):
-            thread = db.thread("thread")
-            return [(await thread.append(items=[hf.user(f"{number}")])).version for number in range(appends)]
+            rest = [await thread.append(items=[hf.user(f"{number}")]) for number in range(1, appends)]
+        return versions + [committed.version for committed in rest]
 
 
 @contextmanager
@@ -361,7 +365,11 @@ class TestOtherLibrary:
         self, path: Path
     ) -> None:
         await (await open_with_thread(path, appends=0)).close()
-        writers = [Apart(append_beside, str(path), RACED) for _ in range(2)]
+        lines = [pipe() for _ in range(2)]
+        writers = [Apart(append_beside, str(path), RACED, theirs) for _, theirs in lines]
+        assert [line.recv() for line, _ in lines] == ["open", "open"]
+        for line, _ in lines:
+            line.send("go on")
         versions = [await asyncio.to_thread(writer.result) for writer in writers]
         async with hf.open(f"sqlite:///{path}") as db:
             verdict = await db.thread("thread").verify()

@@ -16,6 +16,8 @@ SHARED_SIZE = 510
 """The bytes of the file that SQLite locks to read; who has them all to write is alone with the file."""
 WRITING, CHECKPOINTING = 0x40000000 + 512, 0x40000000 + 513
 """The bytes behind those that SQLite uses: who has one of them writes, or moves the write-ahead log."""
+PRESENT = 0x40000000 + 514
+"""The byte that every store has locked to read, by which it is seen whether there are others."""
 SHM_IN_USE = 128
 """The byte of the shared memory that is locked while anybody uses it; else who opens it empties it."""
 DESCRIPTORS = Path("/proc/self/fd")
@@ -60,6 +62,7 @@ class FileLock:
         assert self._descriptor is not None
         try:
             _set_lock(self._descriptor, _flock(_READ, SHARED_FIRST, SHARED_SIZE))
+            _set_lock(self._descriptor, _flock(_READ, PRESENT, 1))
         except BlockingIOError:
             self.close()
             raise
@@ -72,6 +75,14 @@ class FileLock:
         if self._descriptor is not None:
             with suppress(OSError):
                 _set_lock(self._descriptor, _flock(_UNLOCK, SHARED_FIRST, SHARED_SIZE))
+
+    def is_alone(self) -> bool:
+        """Whether no other store has the file open, in this process or another."""
+        if self._descriptor is None:
+            return False
+        answer: bytes = fcntl.fcntl(self._descriptor, fcntl.F_OFD_GETLK, _flock(_WRITE, PRESENT, 1))
+        (kind,) = struct.unpack_from("h", answer)
+        return bool(kind == _UNLOCK)
 
     def take(self, byte: int) -> bool:
         """Lock one of the bytes above; whether it was to be had."""

@@ -36,6 +36,11 @@ class FileWatch:
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
 
+    @property
+    def is_told(self) -> bool:
+        """Whether the system tells anything at all."""
+        return self._poll is not None
+
     def has_news(self) -> bool:
         """Whether anything may have happened since the last call. For one thread."""
         if self._poll is None or self._descriptor is None:

@@ -4,7 +4,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -68,6 +68,9 @@ class OpenFile:
         self._lost: StoreFileLost | None = None
         self._losing = threading.Lock()
         self._looked = 0.0
+        self._is_shared = True
+        self._has_news = False
+        self._has_turn = False
 
     def attach(self, connection: apsw.Connection) -> None:
         """Take the files of a connection that has read from them for those of this store.
@@ -93,6 +96,7 @@ class OpenFile:
         self._schema = int(connection.pragma("schema_version"))
         if _has_moved(connection):
             raise self._lose(f"another file was put in the place of {self._path}")
+        self._announce(f"{connection.filename}-shm")
 
     def check(self, connection: apsw.Connection | None = None) -> None:
         """Raise unless the path still names the files that are open.
@@ -115,7 +119,8 @@ class OpenFile:
         Raises:
             StoreFileLost: The path does not name the files any more that were written to.
         """
-        if self._lost is not None or self._watch is None or self._watch.has_news():
+        if self._lost is not None or self._take_news():
+            self._has_news = False
             self.check(connection)
 
     def look(self, now: float) -> None:
@@ -134,20 +139,27 @@ class OpenFile:
     def take_turn(self) -> None:
         """Wait until no other store writes to the file, as long as for SQLite's own lock.
 
+        A store that is alone takes no turns, and has news of one that comes.
+
         Raises:
             StoreBusy: Another one writes for longer.
             StorageError: The system has no locks left.
         """
+        if not self._is_shared and not self._take_news():
+            return
+        self._is_shared = self._is_shared or not self._is_alone()
         times = 0
-        while not self._take(WRITING):  # as a rule it is to be had at once
+        while not self._take(WRITING):
             if not wait_a_little(times):
                 raise StoreBusy(store=self._path)
             times += 1
+        self._has_turn = True
 
     def give_turn(self) -> None:
         """Let other stores write."""
-        if self._lock is not None:
+        if self._has_turn and self._lock is not None:
             self._lock.give(WRITING)
+        self._has_turn = False
 
     @contextmanager
     def checkpoint_turn(self) -> Iterator[bool]:
@@ -192,6 +204,20 @@ class OpenFile:
             self._lock.close()
         if self._watch is not None:
             self._watch.close()
+
+    def _announce(self, shm: str) -> None:
+        """Let stores that have the file open know of this one: they watch the shared memory."""
+        with suppress(OSError):
+            os.utime(shm)
+        self._is_shared = self._watch is None or not self._watch.is_told or not self._is_alone()
+
+    def _take_news(self) -> bool:
+        """Whether there is news of the files that the writer has not looked into yet."""
+        self._has_news = self._has_news or self._watch is None or self._watch.has_news()
+        return self._has_news
+
+    def _is_alone(self) -> bool:
+        return self._lock is not None and self._lock.is_alone()
 
     def _take(self, byte: int) -> bool:
         try:
