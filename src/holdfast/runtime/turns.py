@@ -22,7 +22,6 @@ from holdfast.runtime.safety import without_store
 from holdfast.runtime.starting import Asked, Interrupted, Started, earlier_run, key_id, made_before, start
 from holdfast.runtime.suspension import Decision
 from holdfast.runtime.turn_lines import LinePlace, TurnLines
-from holdfast.runtime.voice import record
 from holdfast.threads.database import Database
 
 log = logging.getLogger("holdfast")
@@ -194,10 +193,22 @@ class Turns:
             return await self.resumed(home, thread, decisions, emit)
 
     async def record_voice(self, home: Home, asked: Asked) -> Done[Any]:
-        """Commit a turn that was spoken in a call, behind the turns that came before it."""
+        """Commit a turn that was spoken in a call, whole, behind the turns that came before it.
+
+        If its key was used before, it gives what became of the turn then.
+
+        Raises:
+            KeyReused: The key was used for another turn.
+            TurnSuspended: The thread waits for a decision.
+        """
         with self._lines.join(home.db, asked.thread) as place:
             await place.reach(home.db.thread(asked.thread))
-            return await record(home.db, asked, home.settings)
+            started = await start(home.db, asked, home.settings)
+        if isinstance(started, Done):
+            return started
+        assert isinstance(started, Started)  # what is over when it begins is never interrupted
+        run, reply = started.journal.run, asked.spoken.reply if asked.spoken is not None else ""
+        return Done(thread=run.thread, run=run.id, version=started.journal.version, text=reply)
 
     async def resumed(
         self,

@@ -26,11 +26,9 @@ from holdfast.runtime.episodes import (
 )
 from holdfast.runtime.inputs import MESSAGE, free_id
 from holdfast.runtime.messages import CALL, RESULT, Message, item_of
-from holdfast.runtime.outputs import Done
 from holdfast.runtime.refusals import REFUSED, Refusals
 from holdfast.runtime.schema import Fold, Schema
-from holdfast.runtime.settings import Settings
-from holdfast.runtime.starting import Asked, Spoken, Started, start
+from holdfast.runtime.starting import Asked, Spoken
 from holdfast.threads.database import Database, owner_database
 
 ORIGIN, LOST = "voice", "lost"
@@ -119,21 +117,6 @@ def _outcome(call: VoiceCall) -> JSON:
     if call.output is None:
         return NO_ANSWER
     return call.output if isinstance(call.output, str) else encode(call.output).decode()
-
-
-async def record(db: Database, asked: Asked, settings: Settings) -> Done:
-    """Commit a spoken turn, whole; if its key was used before, what became of it then.
-
-    Raises:
-        KeyReused: The key was used for another turn.
-        TurnSuspended: The thread waits for a decision.
-    """
-    begun = await start(db, asked, settings)
-    if isinstance(begun, Done):
-        return begun
-    assert isinstance(begun, Started)  # what is over when it begins is never interrupted
-    run, reply = begun.journal.run, asked.spoken.reply if asked.spoken is not None else ""
-    return Done(thread=run.thread, run=run.id, version=begun.journal.version, text=reply)
 
 
 async def keep_alive(db: Database, thread: str, *, now: int, seconds: float) -> Episode | None:
