@@ -29,11 +29,11 @@ help: ## Show this list
 
 .PHONY: serve
 serve: $(READY) ## Set everything up and serve a chat and the API on loopback (SERVE_FLAGS are passed on)
-	@$(VENV)/bin/holdfast serve $(SERVE_FLAGS) || [ $$? -eq 130 ]  # Ctrl-C is how one stops it
+	@$(VENV)/bin/clew serve $(SERVE_FLAGS) || [ $$? -eq 130 ]  # Ctrl-C is how one stops it
 
 .PHONY: demo
 demo: $(READY) ## Set everything up and see a thread survive a crash
-	@$(VENV)/bin/holdfast demo
+	@$(VENV)/bin/clew demo
 
 # Outcome 1 of pytest means that tests failed: the page is written all the same, and says so.
 .PHONY: test
@@ -74,7 +74,7 @@ clean: ## Remove everything that make has made
 .PHONY: python
 python:
 	@"$(or $(PYTHON),python3)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "Holdfast needs Python 3.11 or newer, and $(or $(PYTHON),python3) is not."; \
+		echo "Clew needs Python 3.11 or newer, and $(or $(PYTHON),python3) is not."; \
 		echo "Install one, or name one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; } >&2
 
 # $(call environment,DIRECTORY,LOCK): a new virtual environment with exactly what the lock says.

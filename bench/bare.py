@@ -51,7 +51,7 @@ class Line:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         keyed = f"Idempotency-Key: {key}\r\n" if key is not None else ""
         self._writer.write(
-            f"{method} /api/v1{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Holdfast-User: {self._user}\r\n{keyed}"
+            f"{method} /api/v1{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Clew-User: {self._user}\r\n{keyed}"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )

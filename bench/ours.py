@@ -1,4 +1,4 @@
-"""Holdfast, through its public API alone."""
+"""Clew, through its public API alone."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 import apsw
 
-import holdfast as hf
+import clew
 from bench.clock import Act, Contestant
 from bench.turns import Turn, turn
 
-NAME = "Holdfast"
+NAME = "Clew"
 
 
 @asynccontextmanager
 async def append(url: str, *, name: str = NAME, start: int = 0) -> AsyncIterator[Contestant]:
     """One turn appended to a thread that holds ``start`` turns already."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         thread = db.thread("alice") if start else await db.create("alice", owner="bench")
 
         def ready(number: int) -> Act:
@@ -33,7 +33,7 @@ async def append(url: str, *, name: str = NAME, start: int = 0) -> AsyncIterator
 @asynccontextmanager
 async def many(url: str, *, threads: int) -> AsyncIterator[Contestant]:
     """One turn appended to the thread of its task."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         own = [await db.create(f"t{number}", owner="bench") for number in range(threads)]
 
         def ready(number: int) -> Act:
@@ -46,7 +46,7 @@ async def many(url: str, *, threads: int) -> AsyncIterator[Contestant]:
 @asynccontextmanager
 async def window(url: str, *, last: int) -> AsyncIterator[Contestant]:
     """The last items of a filled thread."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         thread = db.thread("alice")
         yield Contestant(name=NAME, detail=_detail(url), ready=lambda _: lambda: thread.items(last=last))
 
@@ -55,7 +55,7 @@ async def window(url: str, *, last: int) -> AsyncIterator[Contestant]:
 async def past_and_head(url: str, *, versions: int) -> AsyncIterator[tuple[Contestant, Contestant]]:
     """The state at versions drawn from all of them, and the head."""
     chance = random.Random("versions")
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         thread = db.thread("alice")
 
         def ready(_: int) -> Act:
@@ -74,9 +74,9 @@ async def fork_and_append(
 ) -> AsyncIterator[tuple[Contestant, Contestant]]:
     """A fork at any version of a thread with a large state, and an append to that thread."""
     chance = random.Random("forks")
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         thread = await db.create("alice", owner="bench")
-        await thread.append(patches=[hf.set(["notes"], _notes(state_bytes))])
+        await thread.append(patches=[clew.set(["notes"], _notes(state_bytes))])
         for number in range(versions):
             await _append(thread, turn(number))
 
@@ -99,7 +99,7 @@ async def filled(folder: Path, turns: int) -> Path:
     """A closed SQLite file with one thread of so many turns; made once, then copied."""
     master = folder.parent / f"filled-{turns}.db"
     if not master.exists():
-        async with hf.open(f"sqlite:///{master}") as db:
+        async with clew.open(f"sqlite:///{master}") as db:
             thread = await db.create("alice", owner="bench")
             for number in range(turns):
                 await _append(thread, turn(number))
@@ -108,16 +108,16 @@ async def filled(folder: Path, turns: int) -> Path:
     return Path(shutil.copy(master, folder / "filled.db"))
 
 
-async def _append(thread: hf.Thread, said: Turn) -> None:
-    await thread.append(items=_items(said), patches=[hf.set(["mood"], said.mood)])
+async def _append(thread: clew.Thread, said: Turn) -> None:
+    await thread.append(items=_items(said), patches=[clew.set(["mood"], said.mood)])
 
 
-def _items(said: Turn) -> list[hf.Item]:
+def _items(said: Turn) -> list[clew.Item]:
     return [
-        hf.user(said.question),
-        hf.call(said.call_id, "search_notes", {"query": said.query, "limit": 5}),
-        hf.result(said.call_id, said.found),
-        hf.assistant(said.answer),
+        clew.user(said.question),
+        clew.call(said.call_id, "search_notes", {"query": said.query, "limit": 5}),
+        clew.result(said.call_id, said.found),
+        clew.assistant(said.answer),
     ]
 
 

@@ -55,7 +55,7 @@ def _bar(timing: Timing, y: int, longest: float) -> str:
 
 
 def _colour(name: str) -> str:
-    if name == "Holdfast":
+    if name == "Clew":
         return OURS
     return FLOOR if name.startswith("raw") else OTHERS
 

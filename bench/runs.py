@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-import holdfast as hf
+import clew
 from bench.clock import Act, Contestant
 from bench.turns import turn
-from holdfast.runtime.models import Part, Reply, Request, Text, Usage
+from clew.runtime.models import Part, Reply, Request, Text, Usage
 
 T = TypeVar("T")
 CHECKPOINTS = 3
@@ -36,10 +36,10 @@ class Parrot:
 
 @asynccontextmanager
 async def turns(
-    url: str, *, name: str = "Holdfast", threads: int = 1, start: int = 0
+    url: str, *, name: str = "Clew", threads: int = 1, start: int = 0
 ) -> AsyncIterator[Contestant]:
     """A whole turn on one of some threads, each of which has had ``start`` turns already."""
-    async with hf.open(url) as db, hf.Runtime(db, model=Parrot(turn(0).answer)) as runtime:
+    async with clew.open(url) as db, clew.Runtime(db, model=Parrot(turn(0).answer)) as runtime:
         for number in range(threads * start):
             await runtime.run_turn(f"t{number % threads}", turn(number).question)
 

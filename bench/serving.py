@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 import uvicorn
 
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.models import Part, Reply, Request, Text, Usage
-from holdfast.server.app import Application, create_app
-from holdfast.server.connections import Connection
-from holdfast.server.serving import listening
-from holdfast.server.settings import ServerSettings, from_variables
+from clew.core.errors import ModelFailed
+from clew.runtime.engine import Runtime
+from clew.runtime.models import Part, Reply, Request, Text, Usage
+from clew.server.app import Application, create_app
+from clew.server.connections import Connection
+from clew.server.serving import listening
+from clew.server.settings import ServerSettings, from_variables
 
 T = TypeVar("T")
 ANSWER = ["Here is ", "what I ", "have to ", "say about ", "it. ", "No more."]

@@ -1,4 +1,4 @@
-"""Google ADK on Holdfast: a runner whose sessions and state outlive the process, and refuse stale writers."""
+"""Google ADK on Clew: a runner whose sessions and state outlive the process, and refuse stale writers."""
 
 import asyncio
 import tempfile
@@ -15,8 +15,8 @@ from google.adk.sessions import Session
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-import holdfast as hf
-from holdfast.adapters.adk import SessionService, thread_of
+import clew
+from clew.adapters.adk import SessionService, thread_of
 
 
 class Offline(BaseLlm):
@@ -70,10 +70,10 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/agent.db"
         for words in ("How is Lisbon?", "And now?"):
-            async with hf.open(url) as db:  # each time as a new process would
+            async with clew.open(url) as db:  # each time as a new process would
                 print(words, "→", await ask(SessionService(db), words))
 
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             service = SessionService(db)
             mine, theirs = await session(service), await session(service)
             print(len(mine.events), "events, state", mine.state)

@@ -7,13 +7,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-import holdfast as hf
-from holdfast.runtime import Replay
-from holdfast.testing import ScriptedModel
-from holdfast.testing.scripted import calls
+import clew
+from clew.runtime import Replay
+from clew.testing import ScriptedModel
+from clew.testing.scripted import calls
 
 
-@hf.tool(approval=True)
+@clew.tool(approval=True)
 async def transfer(to: str, euros: int) -> str:
     """Send money."""
     print(f"[{os.getpid()}] transferring {euros} € to {to} …")
@@ -28,7 +28,7 @@ def model(*, asked: bool) -> ScriptedModel:
 
 async def ask(url: str) -> None:
     """The first process: it asks, and ends."""
-    async with hf.open(url) as db, hf.Runtime(db, model=model(asked=False), tools=[transfer]) as runtime:
+    async with clew.open(url) as db, clew.Runtime(db, model=model(asked=False), tools=[transfer]) as runtime:
         done = await runtime.run_turn("bank", "Please pay Grace back.")
         for waiting in done.waiting:
             print(f"[{os.getpid()}] {waiting.tool}{waiting.arguments} waits for a person. I go home now.")
@@ -36,7 +36,7 @@ async def ask(url: str) -> None:
 
 async def decide(url: str) -> None:
     """Another process, perhaps a day later: it brings the decision."""
-    async with hf.open(url) as db, hf.Runtime(db, model=model(asked=True), tools=[transfer]) as runtime:
+    async with clew.open(url) as db, clew.Runtime(db, model=model(asked=True), tools=[transfer]) as runtime:
         print(f"[{os.getpid()}] somebody says: go ahead")
         done = await runtime.resume("bank", {"call-1": Replay()})
         print(f"[{os.getpid()}] agent: {done.text}")

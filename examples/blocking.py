@@ -1,18 +1,20 @@
-"""The same API without an event loop: holdfast.sync, here called from several threads."""
+"""The same API without an event loop: clew.sync, here called from several threads."""
 
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-import holdfast as hf
-import holdfast.sync
+import clew
+import clew.sync
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, holdfast.sync.open(f"sqlite:///{folder}/agent.db") as db:
+    with tempfile.TemporaryDirectory() as folder, clew.sync.open(f"sqlite:///{folder}/agent.db") as db:
         thread = db.create("counter", owner="alice")
 
         def vote(number: int) -> int:
-            return thread.append(items=[hf.user(f"vote {number}")], patches=[hf.increment(["votes"])]).version
+            return thread.append(
+                items=[clew.user(f"vote {number}")], patches=[clew.increment(["votes"])]
+            ).version
 
         with ThreadPoolExecutor(4) as pool:
             versions = sorted(pool.map(vote, range(20)))

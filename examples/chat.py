@@ -4,9 +4,9 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-import holdfast as hf
-from holdfast.runtime import RunFinished, TextDelta
-from holdfast.testing import ScriptedModel
+import clew
+from clew.runtime import RunFinished, TextDelta
+from clew.testing import ScriptedModel
 
 # A real model goes here; this one says what it was told to, so that the example needs no key.
 model = ScriptedModel(
@@ -16,7 +16,7 @@ model = ScriptedModel(
 )
 
 
-async def say(runtime: hf.Runtime, words: str) -> None:
+async def say(runtime: clew.Runtime, words: str) -> None:
     """One turn, printed as it comes."""
     print(f"you   {words}\nagent ", end="")
     async for event in runtime.stream_turn("ada-1", words, user="ada"):
@@ -30,13 +30,13 @@ async def say(runtime: hf.Runtime, words: str) -> None:
 
 async def main(folder: str) -> None:
     url = f"sqlite:///{Path(folder) / 'chat.db'}"
-    async with hf.open(url) as db, hf.Runtime(db, model=model, instructions="Be kind.") as runtime:
+    async with clew.open(url) as db, clew.Runtime(db, model=model, instructions="Be kind.") as runtime:
         await say(runtime, "Hi, I am Ada.")
         await say(runtime, "Tell me about the sea.")
 
     print("\n-- the program ends, and starts again --\n")
 
-    async with hf.open(url) as db, hf.Runtime(db, model=model) as runtime:
+    async with clew.open(url) as db, clew.Runtime(db, model=model) as runtime:
         await say(runtime, "What do you know about me?")
         seen = [message.text for message in model.requests[-1].messages]
         print(f"\nThe model saw {len(seen)} messages, the first one {seen[0]!r}.")

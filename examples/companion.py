@@ -5,13 +5,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import holdfast as hf
-from holdfast.companion.agent import companion
-from holdfast.companion.values import STAGE_LABELS
-from holdfast.runtime import StageStarted, TextDelta
+import clew
+from clew.companion.agent import companion
+from clew.companion.values import STAGE_LABELS
+from clew.runtime import StageStarted, TextDelta
 
 
-async def say(runtime: hf.Runtime[Any, Any], thread: str, words: str) -> None:
+async def say(runtime: clew.Runtime[Any, Any], thread: str, words: str) -> None:
     """One turn, printed as it comes."""
     print(f"\nyou        {words}")
     async for event in runtime.stream_turn(thread, words, user="sam"):
@@ -24,7 +24,7 @@ async def say(runtime: hf.Runtime[Any, Any], thread: str, words: str) -> None:
 
 async def main(folder: str) -> None:
     url = f"sqlite:///{Path(folder) / 'companion.db'}"
-    async with hf.open(url) as db, companion(db) as runtime:
+    async with clew.open(url) as db, companion(db) as runtime:
         await say(runtime, "sam-1", "I am so nervous about my exam on Friday.")
         await say(runtime, "sam-1", "Please call me Sam. My sister is called Ann.")
         await say(runtime, "sam-1", "Can we do box breathing?")
@@ -33,7 +33,7 @@ async def main(folder: str) -> None:
 
     print("\n-- the program ended, and the session with it; it starts again on a new thread --")
 
-    async with hf.open(url) as db, companion(db) as runtime:
+    async with clew.open(url) as db, companion(db) as runtime:
         await say(runtime, "sam-2", "Hello")
         await say(runtime, "sam-2", "What do you remember about me?")
         await say(runtime, "sam-2", "Forget about my sister")

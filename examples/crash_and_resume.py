@@ -8,13 +8,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-import holdfast as hf
-from holdfast.runtime import Effect, ToolContext
-from holdfast.testing import ScriptedModel
-from holdfast.testing.scripted import calls
+import clew
+from clew.runtime import Effect, ToolContext
+from clew.testing import ScriptedModel
+from clew.testing.scripted import calls
 
 
-@hf.tool(effect=Effect.IDEMPOTENT)
+@clew.tool(effect=Effect.IDEMPOTENT)
 def order(what: str, ctx: ToolContext) -> str:
     """Order something. The shop knows the key, so ordering twice with it is ordering once."""
     book = Path(os.environ["SHOP"])
@@ -31,14 +31,14 @@ def order(what: str, ctx: ToolContext) -> str:
 async def begin(url: str) -> None:
     """The process that is killed: after the order, before anything of it is written down."""
     model = ScriptedModel(calls(("call-1", "order", {"what": "a lamp"})), "never said")
-    async with hf.open(url) as db, hf.Runtime(db, model=model, tools=[order]) as runtime:
+    async with clew.open(url) as db, clew.Runtime(db, model=model, tools=[order]) as runtime:
         await runtime.run_turn("home", "It is dark. Get me a lamp.")
 
 
 async def go_on(url: str) -> None:
     """The process that finds what is left, and finishes it."""
     model = ScriptedModel("Your lamp is on its way.")
-    async with hf.open(url) as db, hf.Runtime(db, model=model, tools=[order]) as runtime:
+    async with clew.open(url) as db, clew.Runtime(db, model=model, tools=[order]) as runtime:
         done = await runtime.resume("home")
         print(f"[{os.getpid()}] agent: {done.text}")
         print(f"[{os.getpid()}] asked the model {len(model.requests)} time since; the first answer was kept")

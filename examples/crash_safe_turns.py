@@ -3,16 +3,16 @@
 import asyncio
 import tempfile
 
-import holdfast as hf
-from holdfast.core.errors import OutcomeUnknown, StoreUnavailable
-from holdfast.testing import FailingStore
+import clew
+from clew.core.errors import OutcomeUnknown, StoreUnavailable
+from clew.testing import FailingStore
 
 
-async def keep_turn(thread: hf.Thread, request: str, items: list[hf.Item]) -> int:
+async def keep_turn(thread: clew.Thread, request: str, items: list[clew.Item]) -> int:
     """Append a turn under the id of its request, however often that takes; the version it made."""
     for attempt in range(1, 6):
         try:
-            done = await thread.append(items=items, patches=[hf.increment(["turns"])], key=request)
+            done = await thread.append(items=items, patches=[clew.increment(["turns"])], key=request)
         except (OutcomeUnknown, StoreUnavailable) as error:
             print(f"  attempt {attempt}: {error.code}")
             await asyncio.sleep(0.01 * attempt)
@@ -24,12 +24,12 @@ async def keep_turn(thread: hf.Thread, request: str, items: list[hf.Item]) -> in
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with hf.open(f"sqlite:///{folder}/agent.db") as db:
+        async with clew.open(f"sqlite:///{folder}/agent.db") as db:
             await db.create("support-7")
-            turn = [hf.user("Where is my parcel?"), hf.assistant("It left the depot this morning.")]
+            turn = [clew.user("Where is my parcel?"), clew.assistant("It left the depot this morning.")]
 
             print("The answer to the commit is lost, as when a connection breaks:")
-            broken = hf.Database(FailingStore(db.store, fail_at=1, how="after"))
+            broken = clew.Database(FailingStore(db.store, fail_at=1, how="after"))
             await keep_turn(broken.thread("support-7"), "request-1", turn)
 
             print("The same request comes in again, an hour later:")

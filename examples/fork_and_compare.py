@@ -2,24 +2,24 @@
 
 import asyncio
 
-import holdfast as hf
-from holdfast.runtime import respond
-from holdfast.testing import ScriptedModel
+import clew
+from clew.runtime import respond
+from clew.testing import ScriptedModel
 
 POET = ScriptedModel("The harbour woke in gold.", "Gulls wrote their names on it.")
 CLERK = ScriptedModel("It was 6:14 when the harbour opened.", "Three ships were due before noon.")
 EDITOR = ScriptedModel("Let us write about a harbour at dawn.")
 
 
-async def write(db: hf.Database, thread: str, model: ScriptedModel, *asked: str) -> None:
+async def write(db: clew.Database, thread: str, model: ScriptedModel, *asked: str) -> None:
     """Some turns on a thread with one of the agents."""
-    async with hf.Runtime(db, stages=[respond()], model=model) as runtime:
+    async with clew.Runtime(db, stages=[respond()], model=model) as runtime:
         for words in asked:
             await runtime.run_turn(thread, words)
 
 
 async def main() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         await write(db, "draft", EDITOR, "I need a story.")
         here = (await db.thread("draft").head()).version
         branches = [("poem", POET), ("report", CLERK)]

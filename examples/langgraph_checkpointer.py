@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
-from holdfast.adapters.langgraph import Checkpointer
+from clew.adapters.langgraph import Checkpointer
 
 
 class Chat(TypedDict):

@@ -1,4 +1,4 @@
-"""An OpenAI Agents program whose conversation is a Holdfast thread: it goes on, branches and looks back.
+"""An OpenAI Agents program whose conversation is a Clew thread: it goes on, branches and looks back.
 
 A scripted model stands in for a real one, so that this runs anywhere. Everything else is the SDK as it is.
 """
@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from agents import Agent, RunConfig, Runner, Usage
 from agents.testing import ModelStep, ScriptedModel, assistant_message
 
-import holdfast as hf
-from holdfast.adapters.openai_agents import Session
+import clew
+from clew.adapters.openai_agents import Session
 
 OFFLINE = RunConfig(tracing_disabled=True)
 
@@ -29,7 +29,7 @@ async def main() -> None:
     answers = ["It is in Bremen.", "Tomorrow morning.", "Tomorrow evening."]
     agent = Agent(name="clerk", model=ScriptedModel([answer(text) for text in answers]))
     with TemporaryDirectory() as folder:
-        async with Session("parcel-7", hf.open(f"sqlite:///{folder}/agent.db")) as session:
+        async with Session("parcel-7", clew.open(f"sqlite:///{folder}/agent.db")) as session:
             await ask(agent, "Where is my parcel?", session)
             await ask(agent, "When will it come?", session)
 

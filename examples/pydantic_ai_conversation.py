@@ -1,4 +1,4 @@
-"""Pydantic AI on Holdfast: a conversation that goes on in another process, and can be forked."""
+"""Pydantic AI on Clew: a conversation that goes on in another process, and can be forked."""
 
 import asyncio
 import tempfile
@@ -7,8 +7,8 @@ from pydantic_ai import Agent, Conversation
 from pydantic_ai.conversation_store import ConversationConflict
 from pydantic_ai.models.test import TestModel
 
-import holdfast as hf
-from holdfast.adapters.pydantic_ai import Conversations
+import clew
+from clew.adapters.pydantic_ai import Conversations
 
 agent = Agent(TestModel())  # a model that needs no network and calls every tool once
 
@@ -30,10 +30,10 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/agent.db"
         for words in ("How is Lisbon?", "And now?"):
-            async with hf.open(url) as db:  # each time as a new process would
+            async with clew.open(url) as db:  # each time as a new process would
                 print(words, "→", await ask(Conversations(db), "trip", words))
 
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             store = Conversations(db)
             await store.fork("trip", at=4, new_conversation_id="other trip")
             await ask(store, "other trip", "And in Porto?")

@@ -2,14 +2,14 @@
 
 import asyncio
 
-import holdfast as hf
+import clew
 
 
 async def main() -> None:
-    async with hf.open("sqlite:///agent.db") as db:
+    async with clew.open("sqlite:///agent.db") as db:
         thread = await db.create("alice-1", owner="alice", exist_ok=True)
-        turn = [hf.user("Hi, I am Alice."), hf.assistant("Hello, Alice!")]
-        done = await thread.append(items=turn, patches=[hf.increment(["turns"])])
+        turn = [clew.user("Hi, I am Alice."), clew.assistant("Hello, Alice!")]
+        done = await thread.append(items=turn, patches=[clew.increment(["turns"])])
         print("now:", done.version, await thread.state())
         print("before:", done.version - 1, await thread.state(at=done.version - 1))
 

@@ -3,17 +3,17 @@
 import asyncio
 import tempfile
 
-import holdfast as hf
+import clew
 
 
-async def seen(db: hf.Database) -> list[str]:
+async def seen(db: clew.Database) -> list[str]:
     """The threads that a scope sees, by id."""
     return sorted(thread.id for thread in (await db.threads()).threads)
 
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with hf.open(f"sqlite:///{folder}/agent.db") as db:
+        async with clew.open(f"sqlite:///{folder}/agent.db") as db:
             acme, globex = db.scope(tenant="acme"), db.scope(tenant="globex")
             alice, bob = db.scope(tenant="acme", user="alice"), db.scope(tenant="acme", user="bob")
 
@@ -26,8 +26,8 @@ async def main() -> None:
             print("globex sees", await seen(globex))
 
             try:
-                await bob.thread("notes").append(items=[hf.user("Let me in.")])
-            except hf.HoldfastError as error:
+                await bob.thread("notes").append(items=[clew.user("Let me in.")])
+            except clew.ClewError as error:
                 print("bob is told:", error)
 
 

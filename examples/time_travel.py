@@ -3,20 +3,20 @@
 import asyncio
 import tempfile
 
-import holdfast as hf
+import clew
 
 
-async def plan_trip(thread: hf.Thread, wish: str, city: str, nights: int) -> None:
+async def plan_trip(thread: clew.Thread, wish: str, city: str, nights: int) -> None:
     """One turn: what was asked, what was answered, and what it changed."""
     await thread.append(
-        items=[hf.user(wish), hf.assistant(f"{city} for {nights} nights. Shall I book it?")],
-        patches=[hf.set(["trip", "city"], city), hf.set(["trip", "nights"], nights)],
+        items=[clew.user(wish), clew.assistant(f"{city} for {nights} nights. Shall I book it?")],
+        patches=[clew.set(["trip", "city"], city), clew.set(["trip", "nights"], nights)],
     )
 
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with hf.open(f"sqlite:///{folder}/agent.db") as db:
+        async with clew.open(f"sqlite:///{folder}/agent.db") as db:
             trip = await db.create("trip")
             await plan_trip(trip, "A few days by the sea, please.", "Lisbon", 4)
             await plan_trip(trip, "Longer, if we can.", "Lisbon", 7)

@@ -11,14 +11,14 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, DatabaseSessionService
 from google.genai import types
 
-import holdfast as hf
+import clew
 from bench.clock import Act, Contestant, Timing, one_by_one
 from bench.ground import Ground
 from bench.turns import turn
 from bench.verdict import Bound, Section, of_latency
-from holdfast.adapters.adk import SessionService
+from clew.adapters.adk import SessionService
 
-OURS, THEIRS = "Holdfast SessionService", "ADK DatabaseSessionService"
+OURS, THEIRS = "Clew SessionService", "ADK DatabaseSessionService"
 LARGE = 256 * 1024
 SQLITE = Bound(what="ADK: append an event on SQLite, against its database service", sign="≤", target=0.5)
 POSTGRES = Bound(
@@ -66,7 +66,7 @@ def _postgres(ground: Ground) -> tuple[str, str]:
 
 @asynccontextmanager
 async def _ours(url: str, state: int, suffix: str) -> AsyncIterator[Contestant]:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         detail = "public API, one commit per event, durable on return"
         yield await _contestant(SessionService(db), state, f"{OURS}{suffix}", detail)
 

@@ -22,8 +22,8 @@ async def measure(ground: Ground) -> Section:
         title="SQLite: append one turn",
         timings=timings,
         verdicts=[
-            *of_latency(AGAINST_RAW, timings, "Holdfast", "raw apsw"),
-            *of_latency(AGAINST_OPENAI, timings, "Holdfast", "OpenAI Agents SQLiteSession"),
+            *of_latency(AGAINST_RAW, timings, "Clew", "raw apsw"),
+            *of_latency(AGAINST_OPENAI, timings, "Clew", "OpenAI Agents SQLiteSession"),
         ],
     )
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from bench.clock import Act, Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
-from holdfast.companion.crisis.floor import TURNS, floor
-from holdfast.companion.crisis.lexicon import lexicon
-from holdfast.companion.crisis.readers import in_doubt
-from holdfast.companion.crisis.reading import read
-from holdfast.companion.crisis.scoring import features, scores, weights
-from holdfast.runtime.messages import Message
+from clew.companion.crisis.floor import TURNS, floor
+from clew.companion.crisis.lexicon import lexicon
+from clew.companion.crisis.readers import in_doubt
+from clew.companion.crisis.reading import read
+from clew.companion.crisis.scoring import features, scores, weights
+from clew.runtime.messages import Message
 
 MILLISECONDS = 1.0
 MESSAGES = Path(__file__).parents[2] / "tests" / "companion" / "development" / "messages.jsonl"

@@ -9,7 +9,7 @@ import apsw
 import psycopg
 from psycopg import sql
 
-import holdfast as hf
+import clew
 from bench import ours
 from bench.clock import Timing, turn_by_turn
 from bench.ground import Ground
@@ -62,21 +62,21 @@ COMMIT;
 
 POSTGRES = """
 CREATE TEMP TABLE crowd AS SELECT n, gen_random_uuid() AS new FROM generate_series(1, {threads}) AS n;
-INSERT INTO holdfast.threads (tenant, key, id, owner, created, updated, version, hash, counters)
+INSERT INTO clew.threads (tenant, key, id, owner, created, updated, version, hash, counters)
 SELECT tenant, new, id || n, owner, created + n, updated, version, hash, counters
-FROM holdfast.threads, crowd WHERE id = 'crowd';
-INSERT INTO holdfast.thread_ids (tenant, id, key, owner)
-SELECT tenant, id, key, owner FROM holdfast.threads WHERE id <> 'crowd';
-INSERT INTO holdfast.listing (tenant, whose, created, id, key, owner)
-SELECT tenant, whose, created, id, key, owner FROM holdfast.threads, unnest(ARRAY['', owner]) AS whose
+FROM clew.threads, crowd WHERE id = 'crowd';
+INSERT INTO clew.thread_ids (tenant, id, key, owner)
+SELECT tenant, id, key, owner FROM clew.threads WHERE id <> 'crowd';
+INSERT INTO clew.listing (tenant, whose, created, id, key, owner)
+SELECT tenant, whose, created, id, key, owner FROM clew.threads, unnest(ARRAY['', owner]) AS whose
 WHERE id <> 'crowd' AND whose IS NOT NULL;
-INSERT INTO holdfast.changesets (tenant, key, version, owner, time, envelope, content, salt, hash, counters)
+INSERT INTO clew.changesets (tenant, key, version, owner, time, envelope, content, salt, hash, counters)
 SELECT tenant, new, version, owner, time, envelope, content, salt, hash, counters
-FROM holdfast.changesets, crowd
-WHERE key = (SELECT key FROM holdfast.threads WHERE id = 'crowd');
-INSERT INTO holdfast.items (tenant, key, log, place, version, time, owner, meta, body, salt)
-SELECT tenant, new, log, place, version, time, owner, meta, body, salt FROM holdfast.items, crowd
-WHERE key = (SELECT key FROM holdfast.threads WHERE id = 'crowd');
+FROM clew.changesets, crowd
+WHERE key = (SELECT key FROM clew.threads WHERE id = 'crowd');
+INSERT INTO clew.items (tenant, key, log, place, version, time, owner, meta, body, salt)
+SELECT tenant, new, log, place, version, time, owner, meta, body, salt FROM clew.items, crowd
+WHERE key = (SELECT key FROM clew.threads WHERE id = 'crowd');
 """
 
 
@@ -104,9 +104,9 @@ async def load_postgres(url: str, threads: int) -> None:
 
 
 async def _first_of_crowd(url: str) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         thread = await db.create("crowd", owner="bench")
-        await thread.append(items=[hf.user("Somebody said something here once.")])
+        await thread.append(items=[clew.user("Somebody said something here once.")])
 
 
 async def _compared(ground: Ground, full: str, empty: str) -> tuple[Timing, Timing]:

@@ -1,4 +1,4 @@
-"""`import holdfast` is quick and loads no driver."""
+"""`import clew` is quick and loads no driver."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
 
 DRIVERS = frozenset({"apsw", "sqlite3", "psycopg", "psycopg_pool", "asyncpg", "aiosqlite"})
-CPU = Bound(what="`import holdfast`", sign="≤", target=0.15, unit="s of CPU")
-NONE_LOADED = Bound(what="`import holdfast`: drivers imported", sign="≤", target=0, unit="")
-PROGRAM = "import time; start = time.process_time(); import holdfast; print(time.process_time() - start)"
+CPU = Bound(what="`import clew`", sign="≤", target=0.15, unit="s of CPU")
+NONE_LOADED = Bound(what="`import clew`: drivers imported", sign="≤", target=0, unit="")
+PROGRAM = "import time; start = time.process_time(); import clew; print(time.process_time() - start)"
 
 
 async def measure(ground: Ground) -> Section:
@@ -35,7 +35,7 @@ def _seconds() -> float:
 
 
 def _imported() -> set[str]:
-    lines = _child("-X", "importtime", "-c", "import holdfast").stderr.splitlines()
+    lines = _child("-X", "importtime", "-c", "import clew").stderr.splitlines()
     return {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
 
 

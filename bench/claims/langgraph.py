@@ -16,13 +16,13 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
-import holdfast as hf
+import clew
 from bench.clock import Act, Contestant, Pace, turn_by_turn
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict, of_latency
-from holdfast.adapters.langgraph import Checkpointer
+from clew.adapters.langgraph import Checkpointer
 
-OURS, THEIRS = "Holdfast Checkpointer", "LangGraph AsyncSqliteSaver"
+OURS, THEIRS = "Clew Checkpointer", "LangGraph AsyncSqliteSaver"
 BYTES = Bound(
     what="LangGraph: bytes on disk after 800 turns, against its SQLite saver", sign="≤", target=0.01
 )
@@ -75,9 +75,11 @@ async def measure(ground: Ground) -> Section:
 
 
 @asynccontextmanager
-async def _both(folder: Path, name: str) -> AsyncIterator[tuple[Checkpointer, AsyncSqliteSaver, hf.Database]]:
+async def _both(
+    folder: Path, name: str
+) -> AsyncIterator[tuple[Checkpointer, AsyncSqliteSaver, clew.Database]]:
     async with (
-        hf.open(f"sqlite:///{folder}/ours-{name}.db") as db,
+        clew.open(f"sqlite:///{folder}/ours-{name}.db") as db,
         AsyncSqliteSaver.from_conn_string(str(folder / f"theirs-{name}.db")) as theirs,
     ):
         yield Checkpointer(db), theirs, db
@@ -87,7 +89,7 @@ def _turns(
     saver: BaseCheckpointSaver[Any],
     name: str,
     marks: dict[int, int] | None = None,
-    db: hf.Database | None = None,
+    db: clew.Database | None = None,
 ) -> Contestant:
     builder = StateGraph(Chat)
     builder.add_node("answer", answer)

@@ -30,5 +30,5 @@ async def measure(ground: Ground) -> Section:
     return Section(
         title="SQLite: 64 tasks on 64 threads",
         timings=timings,
-        verdicts=of_throughput(BOUND, timings, "Holdfast", "raw apsw"),
+        verdicts=of_throughput(BOUND, timings, "Clew", "raw apsw"),
     )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Sequence
 
-import holdfast as hf
+import clew
 from bench.clock import Act, Contestant, Timing, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
-from holdfast.runtime.memory.embedding import HashingEmbedder
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.retrieving import VECTORS, Retriever
-from holdfast.runtime.memory.values import Candidate, Fact, item_of
-from holdfast.runtime.searching import Search, SearchPage, search_everything
+from clew.runtime.memory.embedding import HashingEmbedder
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.retrieving import VECTORS, Retriever
+from clew.runtime.memory.values import Candidate, Fact, item_of
+from clew.runtime.searching import Search, SearchPage, search_everything
 
 BATCH = 1_000
 BOUND = Bound(
@@ -30,7 +30,7 @@ async def measure(ground: Ground) -> Section:
     """Messages of three to six words: two in ten only common ones, the rest with one or two rare ones."""
     count = ground.count(100_000, 5_000)
     url = f"sqlite:///{ground.folder() / 'memory.db'}"
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         memory = await filled(db, count)
         words = Retriever(memory)
         embedder = HashingEmbedder()
@@ -54,7 +54,7 @@ async def measure(ground: Ground) -> Section:
     )
 
 
-async def filled(db: hf.Database, count: int, owner: str = "bench") -> Memory:
+async def filled(db: clew.Database, count: int, owner: str = "bench") -> Memory:
     """A memory of so many facts, indexed."""
     memory = Memory(db, owner)
     await memory.learn([Candidate(object="nothing", quote="nothing")])
@@ -93,7 +93,7 @@ def _name(number: int) -> str:
     return word
 
 
-async def _searched(db: hf.Database, said: str) -> SearchPage:
+async def _searched(db: clew.Database, said: str) -> SearchPage:
     return await search_everything(db, Search(query=said, owner="bench"))
 
 

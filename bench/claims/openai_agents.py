@@ -42,7 +42,7 @@ async def measure(ground: Ground) -> Section:
 
 
 def _names(what: str) -> tuple[str, str]:
-    return f"Holdfast Session: {what}", f"SQLiteSession: {what}"
+    return f"Clew Session: {what}", f"SQLiteSession: {what}"
 
 
 async def _timed(ground: Ground, what: str, sessions: int, *, filled: int = 0) -> list[Timing]:
@@ -81,10 +81,10 @@ def _items(number: int) -> list[TResponseInputItem]:
 
 @asynccontextmanager
 async def _ours(folder: Path, sessions: int) -> AsyncIterator[list[Protocol]]:
-    import holdfast as hf
-    from holdfast.adapters.openai_agents import Session
+    import clew
+    from clew.adapters.openai_agents import Session
 
-    async with hf.open(f"sqlite:///{folder / 'ours.db'}") as db:
+    async with clew.open(f"sqlite:///{folder / 'ours.db'}") as db:
         yield [cast(Any, Session(f"session-{number}", db)) for number in range(sessions)]
 
 

@@ -26,5 +26,5 @@ async def measure(ground: Ground) -> Section:
     return Section(
         title="PostgreSQL: append one turn",
         timings=timings,
-        verdicts=of_latency(BOUND, timings, "Holdfast", "raw psycopg"),
+        verdicts=of_latency(BOUND, timings, "Clew", "raw psycopg"),
     )

@@ -33,5 +33,5 @@ async def measure(ground: Ground) -> Section:
     return Section(
         title="PostgreSQL: 64 tasks on 64 threads",
         timings=timings,
-        verdicts=of_throughput(BOUND, timings, "Holdfast", "raw psycopg"),
+        verdicts=of_throughput(BOUND, timings, "Clew", "raw psycopg"),
     )

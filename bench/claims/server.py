@@ -101,7 +101,7 @@ async def serving(ground: Ground, program: str, **settings: object) -> AsyncIter
         "turns": 10**6,
         **settings,
     }
-    variables = {f"HOLDFAST_SERVER_{name.upper()}": str(value) for name, value in told.items()}
+    variables = {f"CLEW_SERVER_{name.upper()}": str(value) for name, value in told.items()}
     child = _started(program, variables)
     assert child.stdout is not None
     try:

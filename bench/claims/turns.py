@@ -29,5 +29,5 @@ async def measure(ground: Ground) -> Section:
     return Section(
         title="SQLite: a turn of the runtime",
         timings=timings,
-        verdicts=of_latency(BOUND, timings, "Holdfast", "raw apsw"),
+        verdicts=of_latency(BOUND, timings, "Clew", "raw apsw"),
     )

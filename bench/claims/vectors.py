@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-import holdfast as hf
+import clew
 from bench.claims.memory import contestant, filled
 from bench.clock import Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Section
-from holdfast.runtime.memory.embedding import HashingEmbedder
-from holdfast.runtime.memory.retrieving import VECTORS, Retriever
+from clew.runtime.memory.embedding import HashingEmbedder
+from clew.runtime.memory.retrieving import VECTORS, Retriever
 
 
 async def measure(ground: Ground) -> Section:
@@ -22,7 +22,7 @@ async def measure(ground: Ground) -> Section:
             ("SQLite", f"sqlite:///{ground.folder() / 'vectors.db'}"),
             ("PostgreSQL", ground.database()),
         ):
-            db = await stack.enter_async_context(hf.open(url))
+            db = await stack.enter_async_context(clew.open(url))
             contestants += await _contestants(db, store, count)
         timings = await one_by_one(contestants, ground.pace(rounds=20, block=2, warmup=2))
     return Section(
@@ -38,7 +38,7 @@ async def measure(ground: Ground) -> Section:
     )
 
 
-async def _contestants(db: hf.Database, store: str, count: int) -> list[Contestant]:
+async def _contestants(db: clew.Database, store: str, count: int) -> list[Contestant]:
     embedder = HashingEmbedder()
     found = Retriever(await filled(db, count), embedder)
     made = await found.embed()

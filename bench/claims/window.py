@@ -29,5 +29,5 @@ async def measure(ground: Ground) -> Section:
     return Section(
         title=f"SQLite: last {LAST} items of {turns:,} turns",
         timings=timings,
-        verdicts=of_latency(BOUND, timings, "Holdfast", "raw apsw read"),
+        verdicts=of_latency(BOUND, timings, "Clew", "raw apsw read"),
     )

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
 
-import holdfast as hf
+import clew
 from bench.retrieval.dataset import Question, facts, questions
-from holdfast.core.ranking import fused
-from holdfast.runtime.memory.embedding import HashingEmbedder
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.retrieving import Retriever
-from holdfast.runtime.memory.values import FACTS, fact_of
+from clew.core.ranking import fused
+from clew.runtime.memory.embedding import HashingEmbedder
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.retrieving import Retriever
+from clew.runtime.memory.values import FACTS, fact_of
 
 FIRST = 5
 PATHS = ("words", "hashing vectors", "both, fused")
@@ -25,7 +25,7 @@ async def ranked() -> dict[str, list[list[str]]]:
 
 
 async def _ranked(url: str) -> dict[str, list[list[str]]]:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         memory = Memory(db, "somebody")
         await memory.learn(facts())
         embedder = HashingEmbedder()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.retrieval import details, held_out, life, people
-from holdfast.runtime.memory.values import Candidate
+from clew.runtime.memory.values import Candidate
 
 NEGATIVE = ("NOT_", "DISLIKES", "STOPPED", "DOES_NOT", "AVOIDS", "GAVE_UP")
 

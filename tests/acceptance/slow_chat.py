@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.cli.app import run
-from holdfast.cli.chat import talk
-from holdfast.companion.agent import companion
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
-from holdfast.threads.database import Database
+from clew.cli.app import run
+from clew.cli.chat import talk
+from clew.companion.agent import companion
+from clew.core.errors import ModelFailed
+from clew.runtime.engine import Runtime
+from clew.runtime.models import Model, Part, Reply, Request, Text, Usage
+from clew.threads.database import Database
 
 T = TypeVar("T")
 GO_ON = "GO_ON"

@@ -15,13 +15,13 @@ import apsw
 import psycopg
 import pytest
 
-import holdfast as hf
-import holdfast.sync
-from holdfast.cli import backups, copying
-from holdfast.cli.app import run
-from holdfast.cli.frame import made_call
-from holdfast.core.values import Enqueue, Job, Put, Record
-from holdfast.stores.sqlite import store as sqlite_store
+import clew
+import clew.sync
+from clew.cli import backups, copying
+from clew.cli.app import run
+from clew.cli.frame import made_call
+from clew.core.values import Enqueue, Job, Put, Record
+from clew.stores.sqlite import store as sqlite_store
 from tests.support.shared_postgres import PostgresDatabase
 
 Command = Callable[..., tuple[int, Any]]
@@ -49,11 +49,11 @@ class Medium:
 
     def fill(self, url: str, *texts: str) -> None:
         """A thread of each tenant, and none of the tenant that is the default one."""
-        with holdfast.sync.open(url) as db:
+        with clew.sync.open(url) as db:
             for tenant in TENANTS:
                 thread = db.scope(tenant=tenant).create("s-1", owner="alice")
                 for text in texts:
-                    thread.append(items=[hf.user(text)])
+                    thread.append(items=[clew.user(text)])
 
     def alter(self, tenant: str) -> None:
         """Change what somebody of a tenant said, behind our back."""
@@ -61,7 +61,7 @@ class Medium:
 
     def texts(self, url: str) -> dict[str, list[str]]:
         """What is said in each thread, by tenant."""
-        with holdfast.sync.open(url) as db:
+        with clew.sync.open(url) as db:
             return {
                 tenant: [item.body["content"] for item in db.scope(tenant=tenant).thread("s-1").items()]
                 for tenant in TENANTS
@@ -83,7 +83,7 @@ class PostgresMedium(Medium):
     def alter(self, tenant: str) -> None:
         with psycopg.connect(self.url) as connection:
             connection.execute(
-                "UPDATE holdfast.items SET body = replace(encode(body, 'escape'), 'Hi', 'Ho')::bytea"
+                "UPDATE clew.items SET body = replace(encode(body, 'escape'), 'Hi', 'Ho')::bytea"
                 " WHERE tenant = %s",
                 (tenant,),
             )
@@ -192,7 +192,7 @@ def test_the_doctor_finds_an_altered_message_of_any_tenant(medium: Medium, comma
 
 
 async def test_the_doctor_tells_of_jobs_given_up_by_any_tenant(medium: Medium, command: Command) -> None:
-    async with hf.open(medium.url) as db:
+    async with clew.open(medium.url) as db:
         jobs = db.scope(tenant="idle")
         await jobs.commit([Enqueue(job=Job(id="j", kind="k", limit=1))])
         (job,) = await jobs.jobs.claim(["k"])
@@ -280,9 +280,9 @@ def test_a_database_that_is_in_use_is_not_replaced(tmp_path: Path, command: Comm
     medium.fill(medium.url, "Hi.")
     command("backup", tmp_path / "b", "--db", medium.url)
     medium.fill(medium.other, "Old.")
-    with holdfast.sync.open(medium.other) as db:
+    with clew.sync.open(medium.other) as db:
         code, answer = command("restore", tmp_path / "b", "--force", "--db", medium.other)
-        db.scope(tenant="acme").thread("s-1").append(items=[hf.user("More.")])
+        db.scope(tenant="acme").thread("s-1").append(items=[clew.user("More.")])
 
     assert (code, answer["error"]["code"]) == (1, "store_busy")
     assert medium.texts(medium.other)["acme"] == ["Old.", "More."]
@@ -360,9 +360,9 @@ async def test_a_backup_that_is_stopped_leaves_nothing(
 @pytest.mark.parametrize("level", [[], ["--quick"]])
 def test_the_doctor_finds_a_damaged_page(tmp_path: Path, command: Command, level: list[str]) -> None:
     file = tmp_path / "agent.db"
-    with holdfast.sync.open(f"sqlite:///{file}") as db:
+    with clew.sync.open(f"sqlite:///{file}") as db:
         for number in range(30):
-            db.create(f"s-{number}").append(items=[hf.user("Hi." * 2000)])
+            db.create(f"s-{number}").append(items=[clew.user("Hi." * 2000)])
         db.commit([Put(record=Record(kind="note", id="n", body={"text": "x" * 20_000}))])
     content = bytearray(file.read_bytes())
     pages = range(4096, len(content) - 4096, 4096)

@@ -16,16 +16,16 @@ from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.cli.chat import talk
-from holdfast.core.values import Record, RecordQuery
-from holdfast.runtime.ending import FEEDBACK
-from holdfast.runtime.episodes import ACTIVE_ROW, ROW, episode_of
-from holdfast.runtime.memory import memory_of
-from holdfast.threads.database import Database
+import clew
+from clew.cli.app import run
+from clew.cli.chat import talk
+from clew.core.values import Record, RecordQuery
+from clew.runtime.ending import FEEDBACK
+from clew.runtime.episodes import ACTIVE_ROW, ROW, episode_of
+from clew.runtime.memory import memory_of
+from clew.threads.database import Database
 
-COMMAND = Path(sys.executable).with_name("holdfast")
+COMMAND = Path(sys.executable).with_name("clew")
 T = TypeVar("T")
 Said: TypeAlias = list[dict[str, Any]]
 Chat: TypeAlias = Callable[..., Said]
@@ -67,7 +67,7 @@ def looked(url: str, look: Callable[[Database], Awaitable[T]]) -> T:
     """What is to be seen in a database."""
 
     async def opened() -> T:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             return await look(db)
 
     return asyncio.run(opened())
@@ -391,7 +391,7 @@ def test_each_line_is_answered_by_one(chat: Chat) -> None:
 def test_a_turn_that_fails_is_told_and_the_next_line_is_answered(
     chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talk, "make_runtime", lambda db, model: hf.Runtime(db, model=None))
+    monkeypatch.setattr(talk, "make_runtime", lambda db, model: clew.Runtime(db, model=None))
     said = chat(*ALICE, lines=["Hello", "/status"], code=1)
 
     assert kinds(said) == ["opened", "error", "status"]
@@ -408,7 +408,7 @@ def test_answers_alone_are_printed_for_a_pipe(url: str) -> None:
 
     assert done.returncode == 0
     assert done.stdout.startswith(b"I am a program, not a person")
-    assert done.stderr.decode().startswith("Goodbye. To go on:\n  holdfast chat --thread-id s1 \\\n    --db ")
+    assert done.stderr.decode().startswith("Goodbye. To go on:\n  clew chat --thread-id s1 \\\n    --db ")
 
 
 def test_a_reader_that_leaves_ends_the_chat(url: str) -> None:

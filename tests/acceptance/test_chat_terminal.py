@@ -11,14 +11,14 @@ from typing import TypeAlias
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.chat.commands import COMMANDS
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.ending import FEEDBACK
-from holdfast.runtime.episodes import ROW, episode_of
+import clew
+from clew.cli.chat.commands import COMMANDS
+from clew.core.values import RecordQuery
+from clew.runtime.ending import FEEDBACK
+from clew.runtime.episodes import ROW, episode_of
 from tests.support.terminal import ROOT, Terminal, terminal
 
-COMMAND = str(Path(sys.executable).with_name("holdfast"))
+COMMAND = str(Path(sys.executable).with_name("clew"))
 SLOW = [sys.executable, "-m", "tests.acceptance.slow_chat"]
 MARK = "›"
 WIDE = "我最近很焦虑，因为星期五有考试，所以睡不着，也吃不下。"
@@ -60,9 +60,9 @@ def answer(screen: str, line: str) -> str:
     return " ".join(screen.rpartition(f"{MARK} {line}")[2].split()).removesuffix(MARK).strip()
 
 
-def rows(tmp_path: Path, kind: str) -> list[hf.Record]:
-    async def found() -> list[hf.Record]:
-        async with hf.open(f"sqlite:///{tmp_path / 'chat.db'}") as db:
+def rows(tmp_path: Path, kind: str) -> list[clew.Record]:
+    async def found() -> list[clew.Record]:
+        async with clew.open(f"sqlite:///{tmp_path / 'chat.db'}") as db:
             return list(await db.records.find(RecordQuery(kind=kind)))
 
     return asyncio.run(found())
@@ -146,7 +146,7 @@ def test_ctrl_c_at_the_feedback_and_ctrl_d_end_the_session_all_the_same(
     chat.wait_for("The session has ended after 1 turn.")
     say(chat, "Once more")
     chat.press("C-d")
-    chat.wait_for("holdfast chat --thread-id t1", "[ended with 0]")
+    chat.wait_for("clew chat --thread-id t1", "[ended with 0]")
 
     assert sorted(str(episode_of(row).ended_by) for row in rows(tmp_path, ROW)) == ["cli", "shutdown"]
     assert rows(tmp_path, FEEDBACK) == []

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-import holdfast as hf
-import holdfast.sync
-from holdfast.cli.app import run
+import clew
+import clew.sync
+from clew.cli.app import run
 
 if TYPE_CHECKING:
-    from holdfast.core.encoding import JSON
+    from clew.core.encoding import JSON
 
-COMMAND = Path(sys.executable).with_name("holdfast")
+COMMAND = Path(sys.executable).with_name("clew")
 TIME = 60
 
 
@@ -41,10 +41,10 @@ class Ran:
         return json.loads(self.err)["error"]
 
 
-def holdfast_(*arguments: object, db: object = None, stdin: bytes = b"", **environment: str) -> Ran:
+def clew_(*arguments: object, db: object = None, stdin: bytes = b"", **environment: str) -> Ran:
     named = [] if db is None else ["--db", str(db)]
     settings = {**os.environ, "COLUMNS": "100", "TERM": "dumb", **environment}
-    settings.pop("HOLDFAST_DB", None) if "HOLDFAST_DB" not in environment else None
+    settings.pop("CLEW_DB", None) if "CLEW_DB" not in environment else None
     return Ran(
         subprocess.run(
             [COMMAND, *map(str, arguments), *named],
@@ -61,13 +61,13 @@ def holdfast_(*arguments: object, db: object = None, stdin: bytes = b"", **envir
 def db(tmp_path: Path) -> Path:
     """A file with a thread of four versions and a fork of it."""
     file = tmp_path / "agent db.sqlite"
-    with holdfast.sync.open(f"sqlite:///{file}") as opened:
+    with clew.sync.open(f"sqlite:///{file}") as opened:
         thread = opened.create("trip", owner="alice")
-        thread.append(items=[hf.user("Which train?"), hf.assistant("The early one.")], key="k1")
-        thread.append(patches=[hf.set(["mood"], "calm"), hf.set(["$thread"], {"title": "Lisbon"})])
-        thread.append(patches=[hf.set(["mood"], "happy")], author="bob", run_id="r1")
+        thread.append(items=[clew.user("Which train?"), clew.assistant("The early one.")], key="k1")
+        thread.append(patches=[clew.set(["mood"], "calm"), clew.set(["$thread"], {"title": "Lisbon"})])
+        thread.append(patches=[clew.set(["mood"], "happy")], author="bob", run_id="r1")
         thread.log().pop()
-        thread.fork("trip-b", at=2).append(items=[hf.user("By boat?")])
+        thread.fork("trip-b", at=2).append(items=[clew.user("By boat?")])
     return file
 
 
@@ -75,7 +75,7 @@ def db(tmp_path: Path) -> Path:
 
 
 def test_threads_are_listed(db: Path) -> None:
-    ran = holdfast_("threads", db=db)
+    ran = clew_("threads", db=db)
 
     assert (ran.code, ran.err) == (0, "")
     assert "trip-b" in ran.out
@@ -83,15 +83,15 @@ def test_threads_are_listed(db: Path) -> None:
 
 
 def test_threads_are_listed_page_by_page(db: Path) -> None:
-    first = holdfast_("threads", "--limit", 1, "--json", db=db).value
-    second = holdfast_("threads", "--limit", 1, "--json", "--after", first["next"], db=db).value
+    first = clew_("threads", "--limit", 1, "--json", db=db).value
+    second = clew_("threads", "--limit", 1, "--json", "--after", first["next"], db=db).value
 
     assert [page["threads"][0]["id"] for page in (first, second)] == ["trip-b", "trip"]
     assert second["next"] is None
 
 
 def test_a_thread_is_shown_at_any_version(db: Path) -> None:
-    now, then = holdfast_("show", "trip", db=db), holdfast_("show", "trip", "--at", 1, "--json", db=db)
+    now, then = clew_("show", "trip", db=db), clew_("show", "trip", "--at", 1, "--json", db=db)
 
     assert "Which train?" in now.out
     assert "“Lisbon”" in now.out
@@ -99,7 +99,7 @@ def test_a_thread_is_shown_at_any_version(db: Path) -> None:
 
 
 def test_the_log_shows_who_did_what(db: Path) -> None:
-    ran, value = holdfast_("log", "trip", db=db), holdfast_("log", "trip", "--last", 2, "--json", db=db).value
+    ran, value = clew_("log", "trip", db=db), clew_("log", "trip", "--last", 2, "--json", db=db).value
 
     assert "bob" in ran.out
     assert "mood = happy" in ran.out
@@ -110,8 +110,8 @@ def test_the_log_shows_who_did_what(db: Path) -> None:
 @pytest.mark.promise("B-03")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_two_versions_and_two_threads_are_compared(db: Path, store_name: str) -> None:
-    versions = holdfast_("diff", "trip", 2, 3, db=db)
-    branches = holdfast_("diff", "trip", "trip-b", "--json", db=db).value
+    versions = clew_("diff", "trip", 2, 3, db=db)
+    branches = clew_("diff", "trip", "trip-b", "--json", db=db).value
 
     assert "- mood = calm\n+ mood = happy" in versions.out
     assert branches["ops"] == [["set", ["mood"], "calm"]]
@@ -121,30 +121,30 @@ def test_two_versions_and_two_threads_are_compared(db: Path, store_name: str) ->
 @pytest.mark.promise("B-03")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_a_thread_is_forked(db: Path, store_name: str) -> None:
-    ran = holdfast_("fork", "trip", "trip-c", "--at", 1, "--json", db=db)
-    shown = holdfast_("show", "trip-c", "--json", db=db).value
+    ran = clew_("fork", "trip", "trip-c", "--at", 1, "--json", db=db)
+    shown = clew_("show", "trip-c", "--json", db=db).value
 
     assert ran.value == {"thread": "trip-c", "parent": "trip", "version": 1}
     assert shown["thread"]["parent"] == {"thread": "trip", "version": 1}
 
 
 def test_words_are_found(db: Path) -> None:
-    found = holdfast_("search", "boat", "--json", db=db).value["found"]
+    found = clew_("search", "boat", "--json", db=db).value["found"]
 
     assert [hit["thread"] for hit in found] == ["trip-b"]
 
 
 def test_a_url_a_bare_path_and_the_environment_name_the_same_database(db: Path) -> None:
-    by_url = holdfast_("threads", "--json", db=f"sqlite:///{db}")
-    by_setting = holdfast_("threads", "--json", HOLDFAST_DB=str(db))
+    by_url = clew_("threads", "--json", db=f"sqlite:///{db}")
+    by_setting = clew_("threads", "--json", CLEW_DB=str(db))
 
-    assert by_url.out == by_setting.out == holdfast_("threads", "--json", db=db).out
+    assert by_url.out == by_setting.out == clew_("threads", "--json", db=db).out
 
 
 def test_a_user_sees_only_what_is_theirs(db: Path) -> None:
-    assert holdfast_("threads", "--user", "mallory", "--json", db=db).value["threads"] == []
-    assert holdfast_("show", "trip", "--user", "mallory", db=db).code == 1
-    assert holdfast_("threads", "--tenant", "other", "--json", db=db).value["threads"] == []
+    assert clew_("threads", "--user", "mallory", "--json", db=db).value["threads"] == []
+    assert clew_("show", "trip", "--user", "mallory", db=db).code == 1
+    assert clew_("threads", "--tenant", "other", "--json", db=db).value["threads"] == []
 
 
 # Checking.
@@ -153,8 +153,8 @@ def test_a_user_sees_only_what_is_theirs(db: Path) -> None:
 @pytest.mark.promise("B-06", "T-13")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_verify_finds_all_well_and_prints_the_heads(db: Path, store_name: str) -> None:
-    ran, value = holdfast_("verify", db=db), holdfast_("verify", "--json", db=db).value
-    head = holdfast_("show", "trip", "--json", db=db).value["thread"]["hash"]
+    ran, value = clew_("verify", db=db), clew_("verify", "--json", db=db).value
+    head = clew_("show", "trip", "--json", db=db).value["thread"]["hash"]
 
     assert ran.code == 0
     assert "all is well" in ran.out
@@ -181,7 +181,7 @@ def test_verify_finds_all_well_and_prints_the_heads(db: Path, store_name: str) -
 def test_verify_finds_whatever_was_altered(db: Path, store_name: str, harm: str) -> None:
     spoil(db, harm)
 
-    ran = holdfast_("verify", "--json", db=db)
+    ran = clew_("verify", "--json", db=db)
 
     assert ran.code == 1
     assert any(thread["problems"] for thread in ran.value["threads"])
@@ -193,35 +193,35 @@ def test_verify_finds_whatever_was_altered(db: Path, store_name: str, harm: str)
 def test_verify_finds_a_cached_state_that_the_log_does_not_fold_to(
     db: Path, store_name: str, which: str
 ) -> None:
-    with holdfast.sync.open(f"sqlite:///{db}") as opened:
+    with clew.sync.open(f"sqlite:///{db}") as opened:
         for number in range(100):
-            opened.thread("trip").append(patches=[hf.set(["number"], "x" * 100 + str(number))])
+            opened.thread("trip").append(patches=[clew.set(["number"], "x" * 100 + str(number))])
     spoil(db, f"UPDATE anchors SET state = x'7b7d' WHERE at = (SELECT {which}(at) FROM anchors)")
 
-    assert holdfast_("verify", "trip", db=db).code == 1
+    assert clew_("verify", "trip", db=db).code == 1
 
 
 @pytest.mark.promise("T-13", "B-06")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_verify_finds_a_cut_that_ends_other_items(db: Path, store_name: str) -> None:
-    with holdfast.sync.open(f"sqlite:///{db}") as opened:
+    with clew.sync.open(f"sqlite:///{db}") as opened:
         thread = opened.create("cut")
-        thread.append(items=[hf.user(word) for word in ("one", "two", "three")])
+        thread.append(items=[clew.user(word) for word in ("one", "two", "three")])
         thread.log().pop()
     spoil(db, "UPDATE cuts SET first = 256, last = 256 WHERE log = (SELECT max(key) FROM logs)")
 
-    assert holdfast_("verify", "cut", db=db).code == 1
+    assert clew_("verify", "cut", db=db).code == 1
 
 
 @pytest.mark.promise("B-06")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_a_dropped_tail_is_found_by_the_heads_kept_outside(db: Path, tmp_path: Path, store_name: str) -> None:
     heads = tmp_path / "heads.json"
-    heads.write_bytes(holdfast_("verify", "--json", db=db).raw)
-    assert holdfast_("verify", "--heads", heads, db=db).code == 0
+    heads.write_bytes(clew_("verify", "--json", db=db).raw)
+    assert clew_("verify", "--heads", heads, db=db).code == 0
     spoil(db, "DELETE FROM changesets WHERE at = (SELECT max(at) FROM changesets)")
 
-    ran = holdfast_("verify", "--heads", heads, db=db)
+    ran = clew_("verify", "--heads", heads, db=db)
 
     assert ran.code == 1
     assert "kept outside" in ran.out
@@ -240,94 +240,94 @@ def spoil(db: Path, sql: str) -> None:
 def test_export_import_export_is_the_same_to_the_byte(db: Path, tmp_path: Path) -> None:
     other, file = tmp_path / "other.db", tmp_path / "threads.jsonl"
 
-    told = holdfast_("export", "-o", file, "--json", db=db).value
-    taken = holdfast_("import", file, "--json", db=other)
-    again = holdfast_("export", db=other)
+    told = clew_("export", "-o", file, "--json", db=db).value
+    taken = clew_("import", file, "--json", db=other)
+    again = clew_("export", db=other)
 
     assert taken.value["threads"] == told["threads"]
     assert again.raw == file.read_bytes()
-    assert holdfast_("verify", db=other).code == 0
+    assert clew_("verify", db=other).code == 0
 
 
 def test_an_archive_goes_through_a_pipe(db: Path, tmp_path: Path) -> None:
-    archive = holdfast_("export", "trip", db=db)
-    taken = holdfast_("import", "-", "--json", db=tmp_path / "other.db", stdin=archive.raw)
+    archive = clew_("export", "trip", db=db)
+    taken = clew_("import", "-", "--json", db=tmp_path / "other.db", stdin=archive.raw)
 
     assert [thread["thread"] for thread in taken.value["threads"]] == ["trip"]
     assert "1 thread exported" in archive.err
 
 
 def test_a_thread_that_is_there_is_refused_or_skipped(db: Path, tmp_path: Path) -> None:
-    archive = holdfast_("export", db=db).raw
+    archive = clew_("export", db=db).raw
 
-    refused = holdfast_("import", "-", "--json", db=db, stdin=archive)
-    skipped = holdfast_("import", "-", "--skip-existing", "--json", db=db, stdin=archive)
+    refused = clew_("import", "-", "--json", db=db, stdin=archive)
+    skipped = clew_("import", "-", "--skip-existing", "--json", db=db, stdin=archive)
 
     assert (refused.code, refused.error["code"]) == (1, "thread_exists")
     assert sorted(skipped.value["skipped"]) == ["trip", "trip-b"]
 
 
 def test_a_cut_archive_leaves_nothing_of_its_last_thread(db: Path, tmp_path: Path) -> None:
-    archive = holdfast_("export", "trip", db=db).raw.splitlines(keepends=True)
+    archive = clew_("export", "trip", db=db).raw.splitlines(keepends=True)
 
-    ran = holdfast_("import", "-", "--json", db=tmp_path / "new.db", stdin=b"".join(archive[:3]))
+    ran = clew_("import", "-", "--json", db=tmp_path / "new.db", stdin=b"".join(archive[:3]))
 
     assert (ran.code, ran.error["code"]) == (1, "archive_invalid")
-    assert holdfast_("threads", "--json", db=tmp_path / "new.db").value["threads"] == []
+    assert clew_("threads", "--json", db=tmp_path / "new.db").value["threads"] == []
 
 
 @pytest.mark.promise("B-06")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_a_backup_prints_heads_that_verify_takes(db: Path, tmp_path: Path, store_name: str) -> None:
-    told, heads = holdfast_("backup", tmp_path / "b.db", "--json", db=db), tmp_path / "heads.json"
+    told, heads = clew_("backup", tmp_path / "b.db", "--json", db=db), tmp_path / "heads.json"
     heads.write_bytes(told.raw)
-    listed = [thread["id"] for thread in holdfast_("threads", "--json", db=db).value["threads"]]
+    listed = [thread["id"] for thread in clew_("threads", "--json", db=db).value["threads"]]
 
     assert sorted(kept["thread"] for kept in told.value["threads"]) == sorted(listed)
-    assert holdfast_("verify", "--heads", heads, db=db).code == 0
+    assert clew_("verify", "--heads", heads, db=db).code == 0
 
 
 def test_a_backup_is_restored_elsewhere(db: Path, tmp_path: Path) -> None:
     backup, elsewhere = tmp_path / "backup.db", tmp_path / "elsewhere.db"
 
-    made = holdfast_("backup", backup, "--json", db=db)
-    put = holdfast_("restore", backup, "--json", db=elsewhere)
+    made = clew_("backup", backup, "--json", db=db)
+    put = clew_("restore", backup, "--json", db=elsewhere)
 
     assert (made.code, put.code) == (0, 0)
     kept = [(head["thread"], head["hash"]) for head in made.value["threads"]]
     assert [(head["thread"], head["hash"]) for head in put.value["threads"]] == kept
-    assert holdfast_("export", db=elsewhere).raw == holdfast_("export", db=db).raw
+    assert clew_("export", db=elsewhere).raw == clew_("export", db=db).raw
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([db.name, backup.name, elsewhere.name])
 
 
 def test_neither_backup_nor_restore_overwrites(db: Path, tmp_path: Path) -> None:
     backup = tmp_path / "backup.db"
-    holdfast_("backup", backup, db=db)
+    clew_("backup", backup, db=db)
 
-    assert holdfast_("backup", backup, "--json", db=db).error["code"] == "invalid_argument"
-    assert holdfast_("restore", backup, "--json", db=db).error["code"] == "invalid_argument"
-    assert holdfast_("restore", backup, "--force", db=db).code == 0
+    assert clew_("backup", backup, "--json", db=db).error["code"] == "invalid_argument"
+    assert clew_("restore", backup, "--json", db=db).error["code"] == "invalid_argument"
+    assert clew_("restore", backup, "--force", db=db).code == 0
 
 
 @pytest.mark.promise("B-13")
 def test_neither_backup_nor_restore_deletes_a_log_whose_database_is_gone(db: Path, tmp_path: Path) -> None:
     backup, gone = tmp_path / "backup.db", tmp_path / "gone.db"
-    holdfast_("backup", backup, db=db)
+    clew_("backup", backup, db=db)
     log = Path(f"{gone}-wal")
     log.write_bytes(b"\x37\x7f\x06\x82" + bytes(12) + b"salt" * 2 + bytes(16) + b"salt" * 2 + bytes(4104))
     before = log.read_bytes()
 
-    assert holdfast_("restore", backup, "--json", db=gone).error["code"] == "wal_orphaned"
-    assert holdfast_("backup", gone, "--json", db=db).error["code"] == "wal_orphaned"
+    assert clew_("restore", backup, "--json", db=gone).error["code"] == "wal_orphaned"
+    assert clew_("backup", gone, "--json", db=db).error["code"] == "wal_orphaned"
     assert log.read_bytes() == before
 
 
 def test_a_damaged_backup_is_not_restored(db: Path, tmp_path: Path) -> None:
     backup, elsewhere = tmp_path / "backup.db", tmp_path / "elsewhere.db"
-    holdfast_("backup", backup, db=db)
+    clew_("backup", backup, db=db)
     spoil(backup, "UPDATE changesets SET time = time + 1 WHERE at & 0xFFFFFFFF = 2")
 
-    ran = holdfast_("restore", backup, db=elsewhere)
+    ran = clew_("restore", backup, db=elsewhere)
 
     assert (ran.code, elsewhere.exists()) == (1, False)
     assert "was altered" in ran.out
@@ -337,14 +337,14 @@ def test_a_damaged_backup_is_not_restored(db: Path, tmp_path: Path) -> None:
 
 
 def test_migrate_makes_a_database_and_then_finds_it_up_to_date(tmp_path: Path) -> None:
-    first = holdfast_("migrate", "--json", db=tmp_path / "new.db").value
-    second = holdfast_("migrate", "--json", db=tmp_path / "new.db").value
+    first = clew_("migrate", "--json", db=tmp_path / "new.db").value
+    second = clew_("migrate", "--json", db=tmp_path / "new.db").value
 
     assert second["from"] == second["to"] == first["to"]
 
 
 def test_the_doctor_finds_nothing_wrong(db: Path) -> None:
-    ran, value = holdfast_("doctor", db=db), holdfast_("doctor", "--json", db=db).value
+    ran, value = clew_("doctor", db=db), clew_("doctor", "--json", db=db).value
 
     assert (ran.code, value["healthy"], value["problems"]) == (0, True, [])
     assert "Nothing is wrong." in ran.out
@@ -383,7 +383,7 @@ def test_a_mistake_gets_a_sentence_and_a_code(
 
 
 def test_a_missing_database_is_not_made_by_looking(tmp_path: Path) -> None:
-    ran = holdfast_("threads", db=tmp_path / "typo.db")
+    ran = clew_("threads", db=tmp_path / "typo.db")
 
     assert (ran.code, list(tmp_path.iterdir())) == (1, [])
     assert "There is no database at" in ran.err
@@ -393,20 +393,20 @@ def test_what_is_not_a_database_is_said_to_be_none(tmp_path: Path) -> None:
     file = tmp_path / "letter.txt"
     file.write_text("Dear Sir, " * 1000)
 
-    ran = holdfast_("threads", "--json", db=file)
+    ran = clew_("threads", "--json", db=file)
 
     assert (ran.code, ran.error["code"]) == (1, "store_damaged")
     assert file.read_text() == "Dear Sir, " * 1000
 
 
 def test_a_url_that_no_store_answers_to_is_refused() -> None:
-    assert holdfast_("threads", "--json", db="mysql://host/db").error["code"] == "unknown_url"
+    assert clew_("threads", "--json", db="mysql://host/db").error["code"] == "unknown_url"
 
 
 def test_a_database_of_a_newer_release_is_left_alone(db: Path) -> None:
     spoil_version(db)
 
-    assert holdfast_("threads", "--json", db=db).error["code"] == "newer_format"
+    assert clew_("threads", "--json", db=db).error["code"] == "newer_format"
 
 
 def spoil_version(db: Path) -> None:
@@ -416,9 +416,9 @@ def spoil_version(db: Path) -> None:
 
 
 def test_a_command_that_makes_no_sense_ends_with_2() -> None:
-    assert holdfast_("dance").code == 2
-    assert holdfast_("show").code == 2
-    assert holdfast_("show", "t", "--last", "0").code == 2
+    assert clew_("dance").code == 2
+    assert clew_("show").code == 2
+    assert clew_("show", "t", "--last", "0").code == 2
 
 
 def test_a_reader_that_goes_away_is_no_trouble(db: Path) -> None:
@@ -430,14 +430,14 @@ def test_a_reader_that_goes_away_is_no_trouble(db: Path) -> None:
         check=False,
     )
 
-    assert done.stdout == b'{"holdfast'
+    assert done.stdout == b'{"clew'
     assert b"Traceback" not in done.stderr
 
 
 def test_without_the_extra_there_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise ImportError('none', name='typer')")
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast.cli", "threads"],
+        [sys.executable, "-m", "clew.cli", "threads"],
         capture_output=True,
         timeout=TIME,
         check=False,
@@ -445,7 +445,7 @@ def test_without_the_extra_there_is_a_sentence(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 1
-    assert b"pip install 'holdfast[cli]'" in done.stderr
+    assert b"pip install 'clew[cli]'" in done.stderr
 
 
 # The demo.
@@ -455,23 +455,23 @@ def test_without_the_extra_there_is_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.promise("B-02")
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_the_demo_loses_nothing(tmp_path: Path, store_name: str) -> None:
-    ran = holdfast_("demo", "--rounds", 4, "--json", "--keep", tmp_path / "demo.db")
+    ran = clew_("demo", "--rounds", 4, "--json", "--keep", tmp_path / "demo.db")
 
     count = ran.value["count"]
     assert ran.code == 0
     assert (count["lost"], count["doubled"], ran.value["verified"]) == (0, 0, True)
     assert count["acknowledged"] <= count["stored"] <= count["acknowledged"] + 1
-    assert holdfast_("verify", db=tmp_path / "demo.db").code == 0
+    assert clew_("verify", db=tmp_path / "demo.db").code == 0
 
 
 @pytest.mark.slow
 def test_the_demo_shows_what_it_did_in_80_columns(tmp_path: Path) -> None:
-    ran = holdfast_("demo", "--rounds", 2, COLUMNS="80", TMPDIR=str(tmp_path))
+    ran = clew_("demo", "--rounds", 2, COLUMNS="80", TMPDIR=str(tmp_path))
 
     assert ran.code == 0
     assert max(map(len, ran.out.splitlines())) <= 80
     assert "\x1b" not in ran.out
-    for words in ("kill  2", "holdfast log", "holdfast diff", "holdfast fork", "all is well", "nothing lost"):
+    for words in ("kill  2", "clew log", "clew diff", "clew fork", "all is well", "nothing lost"):
         assert words in ran.out
 
 

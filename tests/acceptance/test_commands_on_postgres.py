@@ -10,16 +10,16 @@ import psycopg
 import pytest
 from psycopg import sql
 
-import holdfast as hf
-import holdfast.sync
-from holdfast.cli import dumps
-from holdfast.cli.app import run
+import clew
+import clew.sync
+from clew.cli import dumps
+from clew.cli.app import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from holdfast.core.encoding import JSON
+    from clew.core.encoding import JSON
     from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = pytest.mark.postgres
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.postgres
 @pytest.fixture
 def url(postgres_database: PostgresDatabase) -> str:
     """A database with a thread and a fork of it."""
-    with holdfast.sync.open(postgres_database.url) as db:
+    with clew.sync.open(postgres_database.url) as db:
         thread = db.create("trip", owner="alice")
-        thread.append(items=[hf.user("Which train?")], patches=[hf.set(["mood"], "calm")], key="k1")
-        thread.append(items=[hf.Item(body=b"\x00\xff", codec="raw", format="guest")])
-        thread.fork("trip-b", at=1).append(items=[hf.user("By boat?")])
+        thread.append(items=[clew.user("Which train?")], patches=[clew.set(["mood"], "calm")], key="k1")
+        thread.append(items=[clew.Item(body=b"\x00\xff", codec="raw", format="guest")])
+        thread.fork("trip-b", at=1).append(items=[clew.user("By boat?")])
     return postgres_database.url
 
 
@@ -104,12 +104,12 @@ def login(postgres_database: PostgresDatabase, request: pytest.FixtureRequest) -
 
 
 @pytest.mark.promise("F-14")
-@pytest.mark.parametrize("login", ["holdfast_maintenance"], indirect=True)
+@pytest.mark.parametrize("login", ["clew_maintenance"], indirect=True)
 def test_maintenance_backs_up_every_tenant(
     url: str, login: str, elsewhere: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with holdfast.sync.open(url) as db:
-        db.scope(tenant="acme").create("s-1").append(items=[hf.user("Hi.")])
+    with clew.sync.open(url) as db:
+        db.scope(tenant="acme").create("s-1").append(items=[clew.user("Hi.")])
 
     made = value(capsys, "backup", str(tmp_path / "b"), "--db", login)
     put = value(capsys, "restore", str(tmp_path / "b"), "--db", elsewhere)
@@ -121,7 +121,7 @@ def test_maintenance_backs_up_every_tenant(
 
 
 @pytest.mark.promise("F-14")
-@pytest.mark.parametrize("login", ["holdfast_owner"], indirect=True)
+@pytest.mark.parametrize("login", ["clew_owner"], indirect=True)
 def test_the_owner_restores(
     postgres_database: PostgresDatabase,
     url: str,
@@ -133,7 +133,7 @@ def test_the_owner_restores(
     role = sql.Identifier(str(psycopg.conninfo.conninfo_to_dict(login)["user"]))
     with psycopg.connect(url, autocommit=True) as admin:
         database = sql.Identifier(postgres_database.name)
-        admin.execute(sql.SQL("GRANT holdfast_app TO {}").format(role))
+        admin.execute(sql.SQL("GRANT clew_app TO {}").format(role))
         admin.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, role))
     put = value(capsys, "restore", str(tmp_path / "b"), "--force", "--db", login)
 
@@ -142,7 +142,7 @@ def test_the_owner_restores(
 
 
 @pytest.mark.promise("F-14", "F-10")
-@pytest.mark.parametrize("login", ["holdfast_app"], indirect=True)
+@pytest.mark.parametrize("login", ["clew_app"], indirect=True)
 @pytest.mark.parametrize("words", [["backup", "b"], ["verify"]])
 def test_a_login_that_does_not_see_every_tenant_is_told_so(
     url: str,
@@ -159,7 +159,7 @@ def test_a_login_that_does_not_see_every_tenant_is_told_so(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("login", ["holdfast_app"], indirect=True)
+@pytest.mark.parametrize("login", ["clew_app"], indirect=True)
 def test_the_doctor_tells_an_application_what_it_did_not_look_at(
     url: str, login: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,8 +184,8 @@ def test_the_heads_of_a_backup_are_those_of_the_copy(
     begin = dumps._run
 
     async def write_first(*words: str, environment: Mapping[str, str]) -> None:
-        async with hf.open(url) as db:
-            await db.thread("trip").append(items=[hf.user("Too late for the copy.")])
+        async with clew.open(url) as db:
+            await db.thread("trip").append(items=[clew.user("Too late for the copy.")])
         await begin(*words, environment=environment)
 
     monkeypatch.setattr(dumps, "_run", write_first)
@@ -215,11 +215,11 @@ def test_a_restore_keeps_what_else_is_in_the_database(
 def test_a_store_that_is_open_goes_on_after_a_restore(
     url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with holdfast.sync.open(url) as db:
+    with clew.sync.open(url) as db:
         value(capsys, "backup", str(tmp_path / "b"), "--db", url)
-        db.thread("trip").append(items=[hf.user("Not in the backup.")])
+        db.thread("trip").append(items=[clew.user("Not in the backup.")])
         value(capsys, "restore", str(tmp_path / "b"), "--force", "--db", url)
-        after = db.thread("trip").append(items=[hf.user("After it.")])
+        after = db.thread("trip").append(items=[clew.user("After it.")])
 
     assert after.version == 3
     assert value(capsys, "verify", "--db", url)["ok"]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli import dumps
-from holdfast.cli.app import run
-from holdfast.core.redaction import without_password
-from holdfast.stores.postgres.address import parse
+import clew
+from clew.cli import dumps
+from clew.cli.app import run
+from clew.core.redaction import without_password
+from clew.stores.postgres.address import parse
 from tests.support.postgres import find_binaries
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -82,8 +82,8 @@ def test_no_command_shows_a_password(
 
 @pytest.mark.parametrize("address", ADDRESSES)
 async def test_no_traceback_shows_a_password(address: str) -> None:
-    with pytest.raises(hf.HoldfastError) as caught:
-        await hf.open(address)
+    with pytest.raises(clew.ClewError) as caught:
+        await clew.open(address)
     text = "".join(traceback.format_exception(caught.value))
     causes: list[BaseException] = []
     error: BaseException | None = caught.value
@@ -91,7 +91,7 @@ async def test_no_traceback_shows_a_password(address: str) -> None:
         causes.append(error)
         error = error.__cause__ or error.__context__
 
-    source = "await hf.open(address)"
+    source = "await clew.open(address)"
     assert source in text
     assert seen_in(text) == []
     assert seen_in(" ".join(map(repr, causes))) == []

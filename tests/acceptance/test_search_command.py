@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.runtime.memory.keeping import Memory
+import clew
+from clew.cli.app import run
+from clew.runtime.memory.keeping import Memory
 from tests.runtime.memory.known import sister
 
 
 @pytest.fixture
 async def file(tmp_path: Path) -> Path:
     path = tmp_path / "agent.db"
-    async with hf.open(f"sqlite:///{path}") as db:
+    async with clew.open(f"sqlite:///{path}") as db:
         for owner in ("alice", "bob"):
             thread = await db.create(f"{owner}s-trip", owner=owner)
-            await thread.append(items=[hf.user("The train to Lisbon"), hf.assistant("Trains are slow")])
+            await thread.append(items=[clew.user("The train to Lisbon"), clew.assistant("Trains are slow")])
         await Memory(db, "alice").learn([sister("Ann")])
     return path
 

@@ -14,12 +14,12 @@ from pydantic_ai import Agent, Conversation
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-import holdfast as hf
-from holdfast.adapters.adk import SessionService, events_of, thread_of
-from holdfast.adapters.openai_agents import Session
-from holdfast.adapters.pydantic_ai import Conversations, history_of
-from holdfast.core.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses, turns_of
-from holdfast.core.projection import plain_messages
+import clew
+from clew.adapters.adk import SessionService, events_of, thread_of
+from clew.adapters.openai_agents import Session
+from clew.adapters.pydantic_ai import Conversations, history_of
+from clew.core.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses, turns_of
+from clew.core.projection import plain_messages
 from tests.adapters.adk.agents import ScriptedLlm, text, weather_agent
 
 pytestmark = pytest.mark.promise("B-10")
@@ -73,22 +73,22 @@ def joined(messages: list[PlainMessage]) -> list[PlainMessage]:
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[hf.Database]:
-    async with hf.open(f"sqlite:///{tmp_path}/agent.db") as db:
+async def db(tmp_path: Path) -> AsyncIterator[clew.Database]:
+    async with clew.open(f"sqlite:///{tmp_path}/agent.db") as db:
         session = Session("from-openai", db)
         await session.add_items(RESPONSES)
         yield db
 
 
-async def exported(db: hf.Database, thread: str = "from-openai") -> list[PlainMessage]:
+async def exported(db: clew.Database, thread: str = "from-openai") -> list[PlainMessage]:
     return plain_messages(await db.thread(thread).items())
 
 
-async def test_a_thread_of_openai_agents_is_plain_messages(db: hf.Database) -> None:
+async def test_a_thread_of_openai_agents_is_plain_messages(db: clew.Database) -> None:
     assert await exported(db) == SAID
 
 
-async def test_it_goes_on_in_pydantic_ai(db: hf.Database) -> None:
+async def test_it_goes_on_in_pydantic_ai(db: clew.Database) -> None:
     seen: list[ModelMessage] = []
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -106,7 +106,7 @@ async def test_it_goes_on_in_pydantic_ai(db: hf.Database) -> None:
     assert [message.text for message in told[-2:]] == ["Thanks!", "You are welcome."]
 
 
-async def test_it_goes_on_in_adk(db: hf.Database) -> None:
+async def test_it_goes_on_in_adk(db: clew.Database) -> None:
     service = SessionService(db)
     session = await service.create_session(app_name="weather", user_id="alice", session_id="s1")
     for event in events_of(await exported(db), agent="agent"):
@@ -124,7 +124,7 @@ async def test_it_goes_on_in_adk(db: hf.Database) -> None:
     assert [message.text for message in told[4:]] == ["Thanks!", "You are welcome."]
 
 
-async def test_it_comes_back_to_openai_agents(db: hf.Database) -> None:
+async def test_it_comes_back_to_openai_agents(db: clew.Database) -> None:
     history = history_of(await exported(db))
     await Conversations(db).save(Conversation(conversation_id="in-pydantic-ai", messages=history))
     back = Session("back", db)
@@ -135,28 +135,28 @@ async def test_it_comes_back_to_openai_agents(db: hf.Database) -> None:
     assert (await back.get_items())[1:3] == RESPONSES[1:3]
 
 
-async def test_it_comes_back_from_adk(db: hf.Database) -> None:
+async def test_it_comes_back_from_adk(db: clew.Database) -> None:
     service = SessionService(db)
     session = await service.create_session(app_name="weather", user_id="alice", session_id="s1")
     for event in events_of(await exported(db), agent="agent"):
         await service.append_event(session, event)
     told = await exported(db, thread_of("weather", "alice", "s1"))
 
-    items = [hf.Item(body=body, format="openai.responses") for body in as_responses(told)]
+    items = [clew.Item(body=body, format="openai.responses") for body in as_responses(told)]
 
     assert told == JOINED
     assert plain_messages(items) == SAID
 
 
-async def test_it_goes_to_langchain_and_back(db: hf.Database) -> None:
+async def test_it_goes_to_langchain_and_back(db: clew.Database) -> None:
     messages = convert_to_messages(as_chat(await exported(db)))
     bodies = [message_to_dict(message) for message in messages]
-    told = plain_messages(hf.Item(body=body, format="langchain") for body in bodies)
+    told = plain_messages(clew.Item(body=body, format="langchain") for body in bodies)
 
     assert joined(told) == JOINED
 
 
-async def test_words_are_found_whatever_framework_wrote_them(db: hf.Database) -> None:
+async def test_words_are_found_whatever_framework_wrote_them(db: clew.Database) -> None:
     await Conversations(db).save(
         Conversation(conversation_id="in-pydantic-ai", messages=history_of(await exported(db)))
     )
@@ -169,7 +169,7 @@ async def test_words_are_found_whatever_framework_wrote_them(db: hf.Database) ->
     assert {hit.thread for hit in found} == {"from-openai", "in-pydantic-ai", "adk/weather/alice/s1"}
 
 
-async def test_what_another_framework_wrote_is_not_taken_for_ones_own(db: hf.Database) -> None:
-    with pytest.raises(hf.HoldfastError, match="from-openai"):
+async def test_what_another_framework_wrote_is_not_taken_for_ones_own(db: clew.Database) -> None:
+    with pytest.raises(clew.ClewError, match="from-openai"):
         await Conversations(db).load("from-openai")
     assert (await db.thread("from-openai").head()).version == 1

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-import holdfast.testing
-from holdfast.core import errors, ops
-from holdfast.core.errors import HoldfastError
-from holdfast.core.values import Limits
-from holdfast.stores.postgres.address import Address
-from holdfast.threads.database import Database
-from holdfast.threads.jobs import Jobs
-from holdfast.threads.log import Log
-from holdfast.threads.records import Records
-from holdfast.threads.thread import Thread
+import clew
+import clew.testing
+from clew.core import errors, ops
+from clew.core.errors import ClewError
+from clew.core.values import Limits
+from clew.stores.postgres.address import Address
+from clew.threads.database import Database
+from clew.threads.jobs import Jobs
+from clew.threads.log import Log
+from clew.threads.records import Records
+from clew.threads.thread import Thread
 from tests.architecture.source import ROOT, modules
 
 DOCS = ROOT / "docs"
@@ -44,11 +44,9 @@ def prose(page: Path) -> str:
     return FENCE.sub("", read(page))
 
 
-def all_errors() -> list[type[HoldfastError]]:
+def all_errors() -> list[type[ClewError]]:
     """Every error, in the order in which they are defined."""
-    return [
-        kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, HoldfastError)
-    ]
+    return [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, ClewError)]
 
 
 def sections() -> dict[str, str]:
@@ -79,7 +77,7 @@ def test_no_heading_of_the_errors_is_without_a_code() -> None:
 
 
 @pytest.mark.parametrize("kind", all_errors(), ids=lambda kind: str(kind.code))
-def test_what_an_error_carries_is_said(kind: type[HoldfastError]) -> None:
+def test_what_an_error_carries_is_said(kind: type[ClewError]) -> None:
     said = sections()[kind.code]
 
     assert [
@@ -89,7 +87,7 @@ def test_what_an_error_carries_is_said(kind: type[HoldfastError]) -> None:
 
 def test_every_public_name_is_in_the_reference() -> None:
     said = prose(REFERENCE / "api.md")
-    names = [*holdfast.__all__, *holdfast.testing.__all__]
+    names = [*clew.__all__, *clew.testing.__all__]
 
     assert [name for name in names if not re.search(rf"^\| `{name}\b", said, re.MULTILINE)] == []
 
@@ -110,17 +108,17 @@ def test_every_op_is_in_the_reference() -> None:
 def test_every_setting_is_in_the_reference() -> None:
     said = prose(REFERENCE / "settings.md")
     variables = {
-        name for module in modules("src") for name in re.findall(r"[\"'](HOLDFAST_[A-Z_]+)[\"']", module.text)
+        name for module in modules("src") for name in re.findall(r"[\"'](CLEW_[A-Z_]+)[\"']", module.text)
     }
     named = [*Limits.__struct_fields__, *Address.__struct_fields__[1:], *variables]
 
     assert [name for name in named if f"\n| `{name}` |" not in said] == []
-    assert set(re.findall(r"HOLDFAST_[A-Z_]+", said)) == variables
+    assert set(re.findall(r"CLEW_[A-Z_]+", said)) == variables
 
 
 def test_every_table_of_sqlite_is_in_the_reference() -> None:
     said = prose(REFERENCE / "format.md")
-    folder = ROOT / "src/holdfast/stores/sqlite/migrations"
+    folder = ROOT / "src/clew/stores/sqlite/migrations"
     tables = {
         name: COLUMN.findall(body)
         for path in sorted(folder.glob("*.sql"))

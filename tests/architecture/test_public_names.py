@@ -1,14 +1,14 @@
-"""What ``holdfast`` offers, to the name, and what importing it costs."""
+"""What ``clew`` offers, to the name, and what importing it costs."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-import holdfast
+import clew
 
 NAMES = """
-    Absent Anywhere Changeset Context Database Delta Exact HoldfastError Item Job Limits Log Message Record
+    Absent Anywhere Changeset Context Database Delta Exact ClewError Item Job Limits Log Message Record
     Runtime Scope State Thread VersionConflict append assistant call delete increment input insert kept loaded
     max merge min open remove result run_agent set system tool union user
 """
@@ -23,20 +23,20 @@ def imported_by(statement: str) -> set[str]:
 
 
 def test_the_public_names_are_these() -> None:
-    assert holdfast.__all__ == NAMES.split()
+    assert clew.__all__ == NAMES.split()
 
 
 def test_every_public_name_is_there_and_says_what_it_is() -> None:
-    assert [name for name in holdfast.__all__ if not getattr(holdfast, name).__doc__] == []
+    assert [name for name in clew.__all__ if not getattr(clew, name).__doc__] == []
 
 
 def test_importing_it_imports_no_driver() -> None:
-    assert imported_by("import holdfast") & DRIVERS == set()
+    assert imported_by("import clew") & DRIVERS == set()
 
 
 def test_importing_the_blocking_facade_imports_no_driver() -> None:
-    assert imported_by("import holdfast.sync") & DRIVERS == set()
+    assert imported_by("import clew.sync") & DRIVERS == set()
 
 
 def test_a_driver_is_imported_when_its_store_is_opened() -> None:
-    assert "apsw" in imported_by("import holdfast.stores.sqlite.store")
+    assert "apsw" in imported_by("import clew.stores.sqlite.store")

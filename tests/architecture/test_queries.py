@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.stores.postgres.schema import QUERIES as POSTGRES
-from holdfast.stores.sqlite.connection import QUERIES as SQLITE
+from clew.stores.postgres.schema import QUERIES as POSTGRES
+from clew.stores.sqlite.connection import QUERIES as SQLITE
 
 ONLY_SQLITE = {
     "the head is the last changeset, not a column": ["head", "rename_thread"],

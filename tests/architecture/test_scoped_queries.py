@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from holdfast.stores.sqlite.connection import QUERIES
+from clew.stores.sqlite.connection import QUERIES
 from tests.architecture.source import modules
 
 TENANT = re.compile(r"\b(?:\w+\.)?tenant = :tenant\b")
@@ -102,4 +102,4 @@ def test_no_module_has_sql_of_its_own() -> None:
         if any(STATEMENT.search(line) for line in module.text.splitlines() if "execute(" in line)
     ]
 
-    assert own == ["src/holdfast/stores/sqlite/connection.py"]
+    assert own == ["src/clew/stores/sqlite/connection.py"]

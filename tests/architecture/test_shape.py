@@ -44,7 +44,7 @@ def test_functions_are_short() -> None:
     assert long == []
 
 
-ALL_ERRORS = "src/holdfast/core/errors.py"  # every error stands in one file, a few lines each
+ALL_ERRORS = "src/clew/core/errors.py"  # every error stands in one file, a few lines each
 
 
 def test_files_are_short() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-import holdfast as hf
-from holdfast.server.app import create_app
-from holdfast.server.settings import ServerSettings
+import clew
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
 from tests.browser.conftest import Visitor, browsing
 from tests.browser.screenshots import IMAGES, picture
 from tests.browser.test_companion import DANGER, begin, say
@@ -43,7 +43,7 @@ async def served() -> AsyncIterator[Studio]:
     """A server as it is started without any settings."""
     with tempfile.TemporaryDirectory() as place:
         url = f"sqlite:///{place}/companion.db"
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             app = create_app(ServerSettings(url=url, sweep_seconds=3600), db=db)
             async with listening(app) as address:
                 yield Studio(address, url, db, asyncio.Event())

@@ -30,7 +30,7 @@ FLAGS = [
 FRESH = """
 if (sessionStorage.getItem("is-here") === null) {
   localStorage.clear();
-  localStorage.setItem("holdfast-who", WHO);
+  localStorage.setItem("clew-who", WHO);
   sessionStorage.setItem("is-here", "yes");
 }
 """

@@ -12,14 +12,14 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
-import holdfast as hf
-from holdfast.companion.values import LIMITS, SIMPLE
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.crises import crises
-from holdfast.runtime.ending import FEEDBACK
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.server.app import create_app
-from holdfast.server.settings import ServerSettings
+import clew
+from clew.companion.values import LIMITS, SIMPLE
+from clew.core.values import RecordQuery
+from clew.runtime.crises import crises
+from clew.runtime.ending import FEEDBACK
+from clew.runtime.memory.keeping import Memory
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
 from tests.architecture.source import ROOT
 from tests.browser.conftest import Visitor, Windows
 from tests.browser.test_accessibility import wrong
@@ -27,7 +27,7 @@ from tests.browser.world import Studio
 from tests.server.live import listening
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
-DATA = ROOT / "src/holdfast/companion"
+DATA = ROOT / "src/clew/companion"
 DANGER = "I want to kill myself tonight"
 FRAMES = (
     "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
@@ -41,7 +41,7 @@ BEGINS = "(part) => part.getBoundingClientRect().top - part.closest('.scroll').g
 async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Studio]:
     """A server as it is started without any settings, on a file."""
     url = f"sqlite:///{tmp_path_factory.mktemp('companion') / 'companion.db'}"
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         app = create_app(ServerSettings(url=url, sweep_seconds=3600), db=db)
         async with listening(app) as address:
             yield Studio(address, url, db, asyncio.Event())

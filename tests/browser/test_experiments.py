@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-import holdfast as hf
-from holdfast.workbench.datasets import Choice, make_dataset
-from holdfast.workbench.examples import Example
-from holdfast.workbench.experiments import Plan
-from holdfast.workbench.scoring import exact
-from holdfast.workbench.trying import run_experiment
+import clew
+from clew.workbench.datasets import Choice, make_dataset
+from clew.workbench.examples import Example
+from clew.workbench.experiments import Plan
+from clew.workbench.scoring import exact
+from clew.workbench.trying import run_experiment
 from tests.browser.conftest import Visitor
 from tests.browser.test_accessibility import wrong
 
@@ -22,7 +22,7 @@ async def tried(visitor: Visitor) -> tuple[str, str]:
     db, user = visitor.studio.db, visitor.user
     thread = await db.create(f"talk-{user}", owner=user)
     for asked, answered in (("Hi", "Hello."), ("Bye", "Ciao."), ("Thanks", "Welcome.")):
-        await thread.append(items=[hf.user(asked), hf.assistant(answered)])
+        await thread.append(items=[clew.user(asked), clew.assistant(answered)])
     await make_dataset(db, f"set-{user}", Choice(threads=(f"talk-{user}",)), now=1_750_000_000_000)
 
     def knowing(example: Example) -> str:

@@ -18,11 +18,11 @@ from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai import Conversation
 from pydantic_ai.models.test import TestModel
 
-import holdfast as hf
-from holdfast.adapters.adk import SessionService
-from holdfast.adapters.langgraph import Checkpointer
-from holdfast.adapters.openai_agents import Session
-from holdfast.adapters.pydantic_ai import Conversations
+import clew
+from clew.adapters.adk import SessionService
+from clew.adapters.langgraph import Checkpointer
+from clew.adapters.openai_agents import Session
+from clew.adapters.pydantic_ai import Conversations
 from tests.browser.conftest import Visitor
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("B-10")]
@@ -30,13 +30,13 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("B-
 ASKED, ANSWERED = "Where is the parcel?", "In Bremen."
 
 
-async def openai_agents(db: hf.Database) -> None:
+async def openai_agents(db: clew.Database) -> None:
     session = Session("by-openai-agents", db)
     agent = Agent(name="clerk", model=ScriptedModel([[assistant_message(ANSWERED)]]))
     await Runner.run(agent, ASKED, session=session, run_config=RunConfig(tracing_disabled=True))
 
 
-async def langgraph(db: hf.Database) -> None:
+async def langgraph(db: clew.Database) -> None:
     def answer(state: MessagesState) -> dict[str, Any]:
         return {"messages": [AIMessage(ANSWERED)]}
 
@@ -47,7 +47,7 @@ async def langgraph(db: hf.Database) -> None:
     await graph.ainvoke({"messages": [HumanMessage(ASKED)]}, {"configurable": {"thread_id": "by-langgraph"}})
 
 
-async def google_adk(db: hf.Database) -> None:
+async def google_adk(db: clew.Database) -> None:
     service = SessionService(db)
     session = await service.create_session(app_name="post", user_id="ada", session_id="by-google-adk")
     for author, text in (("user", ASKED), ("clerk", ANSWERED)):
@@ -56,13 +56,13 @@ async def google_adk(db: hf.Database) -> None:
         await service.append_event(session, Event(author=author, content=content))
 
 
-async def pydantic_ai(db: hf.Database) -> None:
+async def pydantic_ai(db: clew.Database) -> None:
     agent = PydanticAgent(TestModel(custom_output_text=ANSWERED))
     conversation = Conversation(conversation_id="by-pydantic-ai")
     await Conversations(db).save(await agent.run(ASKED, conversation=conversation))
 
 
-WRITERS: list[tuple[str, Callable[[hf.Database], Awaitable[None]], str]] = [
+WRITERS: list[tuple[str, Callable[[clew.Database], Awaitable[None]], str]] = [
     ("by-openai-agents", openai_agents, "OpenAI Agents"),
     ("by-langgraph", langgraph, "LangGraph"),
     ("by-google-adk", google_adk, "Google ADK"),
@@ -72,7 +72,7 @@ WRITERS: list[tuple[str, Callable[[hf.Database], Awaitable[None]], str]] = [
 
 @pytest.mark.parametrize(("id", "write", "name"), WRITERS, ids=[name for _, _, name in WRITERS])
 async def test_a_thread_of_another_framework_is_listed_and_read(
-    visitor: Visitor, id: str, write: Callable[[hf.Database], Awaitable[None]], name: str
+    visitor: Visitor, id: str, write: Callable[[clew.Database], Awaitable[None]], name: str
 ) -> None:
     await write(visitor.studio.db)
     page = await visitor.open(f"/studio/threads?q={id}", everybody=True)

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.server.routes.studio import every_file
+from clew.runtime.memory.keeping import Memory
+from clew.server.routes.studio import every_file
 from tests.browser.conftest import Visitor
 from tests.browser.world import Studio, furnish, remember
 
@@ -171,7 +171,7 @@ async def test_a_page_that_could_not_be_shown_can_be_asked_for_again(visitor: Vi
 
 async def test_a_page_is_shown_whatever_stands_in_the_address_and_in_the_browser(visitor: Visitor) -> None:
     page = await visitor.open("/studio/search")
-    await page.evaluate("localStorage.setItem('holdfast-who', '{no JSON')")
+    await page.evaluate("localStorage.setItem('clew-who', '{no JSON')")
     await page.goto("/studio/%E0%A4%A")
 
     await expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
@@ -216,7 +216,7 @@ async def test_every_module_is_fetched_ahead() -> None:
 async def test_a_key_that_does_not_hold_is_told_with_a_way_to_give_another(visitor: Visitor) -> None:
     visitor.expected.append("401 (Unauthorized)")
     page = await visitor.open("/studio/threads")
-    await page.evaluate("sessionStorage.setItem('holdfast-key', 'wrong')")
+    await page.evaluate("sessionStorage.setItem('clew-key', 'wrong')")
     await page.reload()
     await expect(page.get_by_role("alert").locator("code")).to_have_text("unauthenticated")
     await page.get_by_role("button", name="Give a key").click()

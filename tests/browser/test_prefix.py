@@ -10,7 +10,7 @@ from tests.browser.conftest import Visitor, ready
 from tests.browser.door import door_to
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.promise("F-11")]
-PREFIX = "/agents/holdfast"
+PREFIX = "/agents/clew"
 
 
 async def test_every_page_works_below_a_prefix(visitor: Visitor) -> None:

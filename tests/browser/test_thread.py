@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, expect
 
-import holdfast as hf
-from holdfast.client.bodies import NewItem
+import clew
+from clew.client.bodies import NewItem
 from tests.browser.conftest import Visitor
 from tests.browser.door import door_to
 
@@ -75,7 +75,7 @@ async def markers_in(page: Page) -> list[str]:
 
 async def test_what_a_model_marks_is_shown_as_meant_and_nothing_of_it_is_run(visitor: Visitor) -> None:
     thread = await visitor.studio.db.create(f"talk-{visitor.user}", owner=visitor.user)
-    await thread.append(items=[hf.user("**Help**"), hf.assistant(MARKED)])
+    await thread.append(items=[clew.user("**Help**"), clew.assistant(MARKED)])
     page = await visitor.open(f"/studio/threads/talk-{visitor.user}")
     said = page.locator(".message.assistant .said")
 
@@ -269,4 +269,4 @@ async def test_an_export_is_an_archive_of_the_thread(visitor: Visitor, tmp_path:
     lines = await asyncio.to_thread(file.read_text, encoding="utf-8")
 
     assert (await download.value).suggested_filename == f"{thread}.jsonl"
-    assert '"holdfast":"end"' in lines
+    assert '"clew":"end"' in lines

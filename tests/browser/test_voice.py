@@ -11,11 +11,11 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page
 
-import holdfast as hf
-from holdfast.runtime.crises import crises
-from holdfast.server.app import create_app
-from holdfast.server.realtime import OpenAIRealtime
-from holdfast.server.settings import ServerSettings
+import clew
+from clew.runtime.crises import crises
+from clew.server.app import create_app
+from clew.server.realtime import OpenAIRealtime
+from clew.server.settings import ServerSettings
 from tests.browser.conftest import Visitor, Windows
 from tests.browser.world import Studio
 from tests.server.live import listening
@@ -32,7 +32,7 @@ DANGER = "I want to kill myself tonight"
 @pytest_asyncio.fixture(loop_scope="session", scope="module")
 async def served() -> AsyncIterator[Studio]:
     """A server that makes calls with a stand-in for the provider."""
-    async with realtime_server() as provider, hf.open("memory://") as db:
+    async with realtime_server() as provider, clew.open("memory://") as db:
         realtime = OpenAIRealtime("gpt-realtime", "sk-secret", url=provider.url)
         app = create_app(ServerSettings(sweep_seconds=3600), db=db, realtime=realtime)
         async with listening(app) as address:

@@ -17,7 +17,7 @@ async ({ thread, user, gated, wrong }) => {
       if (seen.wrong && where.endsWith(seen.wrong)) throw new Error("it is down");
       const answer = await fetch(`/api/v1${where}`, {
         method: "POST", body: JSON.stringify(body),
-        headers: { "Content-Type": "application/json", "X-Holdfast-User": user, ...(key ? { "Idempotency-Key": key } : {}) },
+        headers: { "Content-Type": "application/json", "X-Clew-User": user, ...(key ? { "Idempotency-Key": key } : {}) },
       });
       if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
       return answer.json();

@@ -8,17 +8,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.core.values import Job
-from holdfast.runtime import Effect
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.values import Candidate, Source
-from holdfast.runtime.models import Part, Reply, Request, Text, ToolCall, Usage
-from holdfast.server.app import create_app
-from holdfast.server.settings import ServerSettings
-from holdfast.workbench.artifacts import Artifacts
-from holdfast.workbench.volume import Volume
+import clew
+from clew.client import AsyncClient
+from clew.core.values import Job
+from clew.runtime import Effect
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.values import Candidate, Source
+from clew.runtime.models import Part, Reply, Request, Text, ToolCall, Usage
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
+from clew.workbench.artifacts import Artifacts
+from clew.workbench.volume import Volume
 from tests.server.live import listening
 
 LONG = 400
@@ -28,13 +28,13 @@ PRICE = 3
 """What one token costs, in millionths of a dollar."""
 
 
-@hf.tool(effect=Effect.NONE)
+@clew.tool(effect=Effect.NONE)
 async def weather(city: str) -> dict[str, Any]:
     """Say what the weather is like."""
     return {"city": city, "sky": "clear", "degrees": 24}
 
 
-@hf.tool(approval=True)
+@clew.tool(approval=True)
 async def pay(to: str, amount: int) -> str:
     """Pay somebody."""
     return f"Paid {amount} to {to}."
@@ -101,7 +101,7 @@ class Studio:
     """A running server, its database, and clients of its users."""
 
     def __init__(
-        self, address: str, url: str, db: hf.Database, go_on: asyncio.Event, volume: Path | None = None
+        self, address: str, url: str, db: clew.Database, go_on: asyncio.Event, volume: Path | None = None
     ) -> None:
         self.address = address
         self.go_on = go_on
@@ -111,7 +111,7 @@ class Studio:
 
     def client(self, user: str) -> AsyncClient:
         """The client of a user."""
-        return AsyncClient(self.address, headers={"X-Holdfast-User": user})
+        return AsyncClient(self.address, headers={"X-Clew-User": user})
 
     def volume(self, user: str) -> Volume:
         """The volume of a user."""
@@ -127,7 +127,7 @@ class Studio:
 async def running(file: Path) -> AsyncIterator[Studio]:
     """A server on a file, until the block ends."""
     url = f"sqlite:///{file}"
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         model = Guide(go_on := asyncio.Event())
         settings = ServerSettings(url=url, sweep_seconds=3600, volume=str(file.parent / "volume"))
         app = create_app(settings, db=db, make_runtime=lambda scoped: _runtime(scoped, model))
@@ -135,8 +135,8 @@ async def running(file: Path) -> AsyncIterator[Studio]:
             yield Studio(address, url, db, go_on, file.parent / "volume")
 
 
-def _runtime(db: hf.Database, model: Guide) -> hf.Runtime[Any, Any]:
-    return hf.Runtime(
+def _runtime(db: clew.Database, model: Guide) -> clew.Runtime[Any, Any]:
+    return clew.Runtime(
         db, model=model, tools=[weather, pay], pinned=True, finalize_active_sessions_on_close=False
     )
 

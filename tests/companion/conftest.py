@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import holdfast as hf
+import clew
 from tests.support.stores import shared_url, store_url
 from tests.support.tenants import db, postgres_url, tenant
 
@@ -14,7 +14,7 @@ __all__ = ["db", "in_memory", "postgres_url", "shared_url", "store_url", "tenant
 
 
 @pytest.fixture
-async def in_memory() -> AsyncIterator[hf.Database]:
+async def in_memory() -> AsyncIterator[clew.Database]:
     """An empty database in memory, for what does not depend on the store."""
-    async with hf.open("memory://") as database:
+    async with clew.open("memory://") as database:
         yield database

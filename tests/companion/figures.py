@@ -19,13 +19,13 @@ from typing import Any
 
 import msgspec
 
-from holdfast.companion.crisis.floor import Judged, floor, judge
-from holdfast.companion.crisis.judging import Judgement, request, settle
-from holdfast.companion.crisis.network import network
-from holdfast.companion.crisis.readers import by_both, by_weights
-from holdfast.companion.crisis.scoring import weights
-from holdfast.runtime.messages import Message
-from holdfast.testing.scripted import ScriptedModel
+from clew.companion.crisis.floor import Judged, floor, judge
+from clew.companion.crisis.judging import Judgement, request, settle
+from clew.companion.crisis.network import network
+from clew.companion.crisis.readers import by_both, by_weights
+from clew.companion.crisis.scoring import weights
+from clew.runtime.messages import Message
+from clew.testing.scripted import ScriptedModel
 from tests.companion.labelled import (
     DEVELOPMENT,
     FIFTH,

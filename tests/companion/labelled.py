@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.runtime.messages import Message
+from clew.runtime.messages import Message
 
 HERE = Path(__file__).parent
 DEVELOPMENT, FIFTH = "development", "fifth"

@@ -7,21 +7,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.companion.lookup import SearchProvider
-from holdfast.companion.memory_control import was_command
-from holdfast.companion.offline import OfflineModel
-from holdfast.companion.pipeline import stages_with
-from holdfast.companion.state import Companion
-from holdfast.companion.values import AgentOutput, CrisisAudit, assessment
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event
-from holdfast.runtime.loop import Stage
-from holdfast.runtime.memory import Finalizer
-from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
-from holdfast.threads.database import Database
+from clew.companion.lookup import SearchProvider
+from clew.companion.memory_control import was_command
+from clew.companion.offline import OfflineModel
+from clew.companion.pipeline import stages_with
+from clew.companion.state import Companion
+from clew.companion.values import AgentOutput, CrisisAudit, assessment
+from clew.core.errors import ModelFailed
+from clew.runtime.context import Context
+from clew.runtime.draft import Delta
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event
+from clew.runtime.loop import Stage
+from clew.runtime.memory import Finalizer
+from clew.runtime.models import Model, Part, Reply, Request, Text, Usage
+from clew.threads.database import Database
 
 T = TypeVar("T")
 DANGER, UNCLEAR = "[danger]", "[unclear]"

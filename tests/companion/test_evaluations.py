@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.cli.app import build
-from holdfast.companion.evaluation.running import evaluated
-from holdfast.companion.evaluation.scripts import Line, Script, Session, scripts
-from holdfast.threads.database import Database
+from clew.cli.app import build
+from clew.companion.evaluation.running import evaluated
+from clew.companion.evaluation.scripts import Line, Script, Session, scripts
+from clew.threads.database import Database
 
 LONG = 30
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.companion.exercises.catalogue import Exercise, catalogue
-from holdfast.companion.exercises.choosing import fitting, named_in, offered_in
-from holdfast.companion.exercises.guiding import Standing, advanced, begun, named
-from holdfast.threads.database import Database
+import clew
+from clew.companion.exercises.catalogue import Exercise, catalogue
+from clew.companion.exercises.choosing import fitting, named_in, offered_in
+from clew.companion.exercises.guiding import Standing, advanced, begun, named
+from clew.threads.database import Database
 from tests.companion.talking import DANGER, UNCLEAR, Knowing, Talk, talker
 
 GROUNDING = catalogue()["grounding_5_4_3_2_1"]
@@ -100,9 +100,9 @@ async def test_an_exercise_keeps_its_type_its_step_and_its_approach(db: Database
 
 @pytest.mark.promise("A-07")
 async def test_an_exercise_goes_on_after_a_restart(shared_url: str) -> None:
-    async with hf.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
+    async with clew.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
         await Talk(runtime).say("box breathing", "yes", "done")
-    async with hf.open(shared_url) as db, talker(db) as runtime:
+    async with clew.open(shared_url) as db, talker(db) as runtime:
         output = await Talk(runtime).say("I did the three rounds")
 
     assert output.response_text == BREATHING.steps[3].say

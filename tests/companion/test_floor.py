@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.companion.crisis.floor import (
+from clew.companion.crisis.floor import (
     ADDS_UP,
     ANOTHER,
     ANSWERED,
@@ -17,11 +17,11 @@ from holdfast.companion.crisis.floor import (
     floor,
     language_of,
 )
-from holdfast.companion.crisis.lexicon import lexicon
-from holdfast.companion.crisis.scoring import read_weights, weights, written_weights
-from holdfast.companion.crisis.statements import statements
-from holdfast.companion.crisis.words import simple, words
-from holdfast.runtime.messages import Message
+from clew.companion.crisis.lexicon import lexicon
+from clew.companion.crisis.scoring import read_weights, weights, written_weights
+from clew.companion.crisis.statements import statements
+from clew.companion.crisis.words import simple, words
+from clew.runtime.messages import Message
 from tests.companion.figures import (
     PAGE,
     Pair,

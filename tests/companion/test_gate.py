@@ -13,32 +13,32 @@ from typing import Any, NoReturn
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.companion.agent import answer
-from holdfast.companion.crisis.floor import Judged, floor
-from holdfast.companion.crisis.gate import crisis_gate, crisis_gate_within
-from holdfast.companion.crisis.help import located, reply, resources_in
-from holdfast.companion.crisis.judging import Judgement, settle
-from holdfast.companion.crisis.listening import LONG, heard, heard_after
-from holdfast.companion.crisis.readers import Score
-from holdfast.companion.crisis.responses import crisis_response
-from holdfast.companion.state import Companion
-from holdfast.companion.values import AgentInput, AgentOutput, CrisisAssessment, Level, assessment
-from holdfast.companion.voice import HEARING
-from holdfast.core.encoding import encode
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.crises import Crisis, crises
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.hearing import Hearing, Utterance
-from holdfast.runtime.logs import Log
-from holdfast.runtime.loop import Stage
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Model, Part, Reply, Request, Usage
-from holdfast.runtime.outputs import Done
-from holdfast.runtime.safety import gate
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+import clew
+from clew.companion.agent import answer
+from clew.companion.crisis.floor import Judged, floor
+from clew.companion.crisis.gate import crisis_gate, crisis_gate_within
+from clew.companion.crisis.help import located, reply, resources_in
+from clew.companion.crisis.judging import Judgement, settle
+from clew.companion.crisis.listening import LONG, heard, heard_after
+from clew.companion.crisis.readers import Score
+from clew.companion.crisis.responses import crisis_response
+from clew.companion.state import Companion
+from clew.companion.values import AgentInput, AgentOutput, CrisisAssessment, Level, assessment
+from clew.companion.voice import HEARING
+from clew.core.encoding import encode
+from clew.core.errors import ModelFailed
+from clew.runtime.crises import Crisis, crises
+from clew.runtime.engine import Runtime
+from clew.runtime.hearing import Hearing, Utterance
+from clew.runtime.logs import Log
+from clew.runtime.loop import Stage
+from clew.runtime.messages import Message
+from clew.runtime.models import Model, Part, Reply, Request, Usage
+from clew.runtime.outputs import Done
+from clew.runtime.safety import gate
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 LANGUAGES = ["en", "de", "es", "fr", "it", "nl", "pl", "pt", "tr"]
 DANGER = "I want to die and I have the pills here, zanzibar"
@@ -58,7 +58,7 @@ class Seen(AgentOutput, frozen=True, kw_only=True):
     route: str = ""
 
 
-async def respond(state: Companion, ctx: hf.Context) -> hf.Delta:
+async def respond(state: Companion, ctx: clew.Context) -> clew.Delta:
     """Answer a crisis by the fixed words, and anything else by a few."""
     answer = (
         await crisis_response(state, ctx) if state.route == "crisis" else {"response_text": "Tell me more."}
@@ -78,7 +78,7 @@ async def talking(
 
 @pytest.fixture
 async def db() -> AsyncIterator[Database]:
-    async with await hf.open("memory://") as opened:
+    async with await clew.open("memory://") as opened:
         yield opened
 
 
@@ -89,7 +89,7 @@ async def said(db: Database, message: str, model: Model | None = None, **options
 
 def read(name: str) -> Any:
     """A file of the companion's data."""
-    return json.loads(resources.files("holdfast.companion").joinpath(name).read_text("utf-8"))
+    return json.loads(resources.files("clew.companion").joinpath(name).read_text("utf-8"))
 
 
 async def rows(db: Database) -> list[Crisis]:
@@ -346,7 +346,7 @@ async def test_the_safe_reply_goes_out_whenever_the_store_fails(db: Database, nu
 
 @pytest.mark.promise("R-22")
 async def test_the_safe_reply_goes_out_if_the_stage_that_words_it_fails(db: Database) -> None:
-    async def breaks(state: Companion, ctx: hf.Context) -> hf.Delta:
+    async def breaks(state: Companion, ctx: clew.Context) -> clew.Delta:
         raise ModelFailed(model="m", problem="down")
 
     done = await said(db, DANGER, then=breaks)
@@ -366,7 +366,7 @@ async def test_what_is_unclear_is_asked_about_also_if_the_store_fails(db: Databa
 async def test_what_only_a_failing_model_left_unclear_is_asked_about_also_if_a_stage_fails(
     db: Database,
 ) -> None:
-    async def breaks(state: Companion, ctx: hf.Context) -> hf.Delta:
+    async def breaks(state: Companion, ctx: clew.Context) -> clew.Delta:
         raise ValueError("zanzibar")
 
     done = await said(db, "I gave my cat to the neighbour", Odd(raising(ValueError())), then=breaks)
@@ -375,7 +375,7 @@ async def test_what_only_a_failing_model_left_unclear_is_asked_about_also_if_a_s
 
 
 @gate
-async def declares_and_breaks(state: Companion, ctx: hf.Context) -> hf.Delta:
+async def declares_and_breaks(state: Companion, ctx: clew.Context) -> clew.Delta:
     """A gate that fails after it has found something, with an error of its own and words in it."""
     ctx.turn.record_crisis(level=3, path="own")
     ctx.turn.safe_reply("Call somebody.")
@@ -429,7 +429,7 @@ async def test_if_the_floor_itself_fails_somebody_is_asked(
     def fails(message: str, before: Sequence[Message] = (), by: Score | None = None) -> NoReturn:
         raise IndexError(message)
 
-    monkeypatch.setattr("holdfast.companion.crisis.listening.floor", fails)
+    monkeypatch.setattr("clew.companion.crisis.listening.floor", fails)
     done = await said(db, DANGER)
 
     assert done.output.response_text == reply("level_1", "en")
@@ -506,7 +506,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, words: str, found: Judged) -> None:
     def reads(message: str, before: Sequence[Message] = (), by: Score | None = None) -> Judged:
         return found if words in message and len(message.split()) <= LONG else Judged()
 
-    monkeypatch.setattr("holdfast.companion.crisis.listening.floor", reads)
+    monkeypatch.setattr("clew.companion.crisis.listening.floor", reads)
 
 
 def test_sentences_that_follow_each_other_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -851,7 +851,7 @@ async def test_what_a_message_is_by_itself_is_declared_before_the_turns_before_a
 
     declared: list[str | None] = []
 
-    async def watched(state: Companion, ctx: hf.Context) -> hf.Delta:
+    async def watched(state: Companion, ctx: clew.Context) -> clew.Delta:
         with pytest.raises(asyncio.CancelledError):
             await crisis_gate(state, ctx)
         declared.append(ctx.turn.safe)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.companion.commands import command_in
-from holdfast.companion.exercises.catalogue import Exercise, catalogue, names_of
-from holdfast.companion.exercises.choosing import asked_for, named_in
-from holdfast.companion.exercises.guiding import fits
-from holdfast.companion.saying import is_skipping
-from holdfast.companion.sayings import languages, simple
-from holdfast.runtime.memory import Memory, memory_of
-from holdfast.threads.database import Database
+from clew.companion.commands import command_in
+from clew.companion.exercises.catalogue import Exercise, catalogue, names_of
+from clew.companion.exercises.choosing import asked_for, named_in
+from clew.companion.exercises.guiding import fits
+from clew.companion.saying import is_skipping
+from clew.companion.sayings import languages, simple
+from clew.runtime.memory import Memory, memory_of
+from clew.threads.database import Database
 from tests.companion.talking import Talk, talker
 
 BEGUN = [

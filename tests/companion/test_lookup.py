@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.companion.lookup import NO_SEARCH, NOT_FOUND, Finding, Grounded, checked, quoted
-from holdfast.companion.state import Companion
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.context import Context
-from holdfast.runtime.engine import Runtime
-from holdfast.threads.database import Database
+from clew.companion.lookup import NO_SEARCH, NOT_FOUND, Finding, Grounded, checked, quoted
+from clew.companion.state import Companion
+from clew.core.errors import ModelFailed
+from clew.runtime.context import Context
+from clew.runtime.engine import Runtime
+from clew.threads.database import Database
 from tests.companion.talking import Knowing, Talk, stages, talker
 
 NORWAY = Finding(

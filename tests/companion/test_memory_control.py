@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.companion.state import Companion
-from holdfast.runtime.context import MemoryMode
-from holdfast.runtime.memory import Candidate, Memory, memory_of
-from holdfast.runtime.stateless import run_agent
-from holdfast.threads.database import Database
+import clew
+from clew.companion.state import Companion
+from clew.runtime.context import MemoryMode
+from clew.runtime.memory import Candidate, Memory, memory_of
+from clew.runtime.stateless import run_agent
+from clew.threads.database import Database
 from tests.companion.talking import DANGER, Knowing, Talk, stages, talker
 
 ANN = Candidate(
@@ -110,10 +110,10 @@ async def test_any_other_word_gives_the_forgetting_up(db: Database) -> None:
 
 @pytest.mark.promise("A-06")
 async def test_a_pending_action_is_there_after_a_restart(shared_url: str) -> None:
-    async with hf.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
+    async with clew.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
         await knowing(db)
         await Talk(runtime).say("Forget about my sister")
-    async with hf.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
+    async with clew.open(shared_url) as db, talker(db, finalize_active_sessions_on_close=False) as runtime:
         await Talk(runtime).say("yes")
         left = await objects(memory_of(db, "s1", "alice"))
 

@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.companion.agent import companion
-from holdfast.companion.lookup import NOT_FOUND, Finding
-from holdfast.companion.replies import careful
-from holdfast.companion.values import AgentOutput
-from holdfast.core.errors import StoreUnavailable
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.episodes import ENDED
-from holdfast.runtime.memory.embedding import HashingEmbedder
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.models import Part, Reply, Request, Text, Usage
-from holdfast.threads.database import Database
+from clew.companion.agent import companion
+from clew.companion.lookup import NOT_FOUND, Finding
+from clew.companion.replies import careful
+from clew.companion.values import AgentOutput
+from clew.core.errors import StoreUnavailable
+from clew.runtime.asking import Patience
+from clew.runtime.episodes import ENDED
+from clew.runtime.memory.embedding import HashingEmbedder
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.models import Part, Reply, Request, Text, Usage
+from clew.threads.database import Database
 
 QUICK = Patience(pause=0.001, longest_pause=0.002)
 CALM = "It is all a bit much with the two of them"

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.companion.mirroring import mirrored, restated
-from holdfast.companion.offline import (
+from clew.companion.mirroring import mirrored, restated
+from clew.companion.offline import (
     SMALL_TALK,
     UNANSWERED,
     WHAT_I_AM,
@@ -18,15 +18,15 @@ from holdfast.companion.offline import (
     offline_reply,
     retold,
 )
-from holdfast.companion.reflecting import OFFER
-from holdfast.companion.replies.careful import is_fit
-from holdfast.companion.sayings import listening
-from holdfast.companion.topics import all_topics
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.events import TextDelta
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Reply, Request, Text
-from holdfast.threads.database import Database
+from clew.companion.reflecting import OFFER
+from clew.companion.replies.careful import is_fit
+from clew.companion.sayings import listening
+from clew.companion.topics import all_topics
+from clew.core.errors import ModelFailed
+from clew.runtime.events import TextDelta
+from clew.runtime.messages import Message
+from clew.runtime.models import Reply, Request, Text
+from clew.threads.database import Database
 from tests.companion.talking import Talk, talker
 
 TALK = [

@@ -8,21 +8,21 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.companion.agent import answer, companion, inputs_of, talk
-from holdfast.companion.crisis.help import reply
-from holdfast.companion.pipeline import listening
-from holdfast.companion.state import Companion
-from holdfast.companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, Style
-from holdfast.core.errors import InvalidId, StoreUnavailable
-from holdfast.runtime.context import Context
-from holdfast.runtime.crises import crises
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.events import StageStarted, TextDelta
-from holdfast.runtime.outputs import Done
-from holdfast.runtime.stateless import run_agent
-from holdfast.testing.faults import FailingStore
-from holdfast.threads.database import Database
+import clew
+from clew.companion.agent import answer, companion, inputs_of, talk
+from clew.companion.crisis.help import reply
+from clew.companion.pipeline import listening
+from clew.companion.state import Companion
+from clew.companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, Style
+from clew.core.errors import InvalidId, StoreUnavailable
+from clew.runtime.context import Context
+from clew.runtime.crises import crises
+from clew.runtime.draft import Delta
+from clew.runtime.events import StageStarted, TextDelta
+from clew.runtime.outputs import Done
+from clew.runtime.stateless import run_agent
+from clew.testing.faults import FailingStore
+from clew.threads.database import Database
 from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, crisis_gate, stages, talker
 
 BRANCHES = {
@@ -127,7 +127,7 @@ async def test_somebody_in_danger_is_answered_though_the_memory_cannot_be_read(i
         raise StoreUnavailable(problem="it is away")
 
     listen = [listening(load_memory, crisis_gate), *stages()[1:]]
-    async with hf.Runtime(in_memory, schema=Companion, stages=listen, output=AgentOutput) as runtime:
+    async with clew.Runtime(in_memory, schema=Companion, stages=listen, output=AgentOutput) as runtime:
         done = await runtime.run_turn("s1", DANGER)
 
     assert done.text == SAFE
@@ -167,7 +167,7 @@ async def test_the_query_and_the_command_of_a_turn_are_gone_with_it(db: Database
     async def look(state: Companion, ctx: Context) -> None:
         seen.append(state)
 
-    async with hf.Runtime(db, schema=Companion, stages=[look, *stages()], output=AgentOutput) as runtime:
+    async with clew.Runtime(db, schema=Companion, stages=[look, *stages()], output=AgentOutput) as runtime:
         for message in ("How many people live in Norway?", "What do you remember about me?", "Hello"):
             await runtime.run_turn("s1", message)
 
@@ -207,9 +207,9 @@ async def test_the_style_is_stamped_on_every_reply_in_the_history(db: Database) 
 
 @pytest.mark.promise("A-03")
 async def test_turns_are_counted_from_the_checkpoint_or_from_the_given_history(shared_url: str) -> None:
-    async with hf.open(shared_url) as db, talker(db) as runtime:
+    async with clew.open(shared_url) as db, talker(db) as runtime:
         await Talk(runtime).say("one", "two")
-    async with hf.open(shared_url) as db, talker(db) as runtime:
+    async with clew.open(shared_url) as db, talker(db) as runtime:
         talk = Talk(runtime)
         await talk.say("three")
         kept = (await talk.state()).session_progress.turn_count

@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from holdfast.companion.crisis import readers
-from holdfast.companion.crisis.floor import floor, judge
-from holdfast.companion.crisis.lexicon import lexicon
-from holdfast.companion.crisis.listening import heard
-from holdfast.companion.crisis.network import BEGIN, END, LONGEST, UNKNOWN, Network, network
-from holdfast.companion.crisis.readers import (
+from clew.companion.crisis import readers
+from clew.companion.crisis.floor import floor, judge
+from clew.companion.crisis.lexicon import lexicon
+from clew.companion.crisis.listening import heard
+from clew.companion.crisis.network import BEGIN, END, LONGEST, UNKNOWN, Network, network
+from clew.companion.crisis.readers import (
     UNSURE,
     by_both,
     by_weights,
@@ -24,11 +24,11 @@ from holdfast.companion.crisis.readers import (
     score,
     together,
 )
-from holdfast.companion.crisis.reading import Reading, read
-from holdfast.companion.crisis.scoring import Weights, features, scores, weights
+from clew.companion.crisis.reading import Reading, read
+from clew.companion.crisis.scoring import Weights, features, scores, weights
 from tests.companion.training import PACKAGE
 
-NETWORK = "holdfast.companion.crisis.network"
+NETWORK = "clew.companion.crisis.network"
 DOUBTFUL = "I can't see a reason to wake up again"
 SURE = "The shop closes at six"
 STATED = "I am going to kill myself tonight"
@@ -120,11 +120,11 @@ def test_without_numpy_the_weights_decide_and_a_warning_says_so(
 ) -> None:
     monkeypatch.setitem(sys.modules, "numpy", None)
     monkeypatch.delitem(sys.modules, NETWORK)
-    with caplog.at_level(logging.WARNING, logger="holdfast"):
+    with caplog.at_level(logging.WARNING, logger="clew"):
         found = score()(DOUBTFUL, reading_of(DOUBTFUL))
 
     assert found == margins_of(DOUBTFUL)
-    assert "pip install 'holdfast[companion]'" in caplog.text
+    assert "pip install 'clew[companion]'" in caplog.text
 
 
 @pytest.mark.promise("A-08")

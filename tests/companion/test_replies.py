@@ -7,26 +7,26 @@ from typing import get_args
 
 import pytest
 
-from holdfast.companion.finalizing import STYLE_TYPES
-from holdfast.companion.replies.careful import Careful, is_fit
-from holdfast.companion.replies.choosing import chosen
-from holdfast.companion.replies.composing import source
-from holdfast.companion.state import Companion
-from holdfast.companion.values import AgentOutput, Approach, Style
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import TextDelta
-from holdfast.runtime.inputs import checked_inputs, user_item
-from holdfast.runtime.memory import Candidate, memory_of
-from holdfast.runtime.models import Reply, Request, Text
-from holdfast.runtime.pipeline import context_of, run_stages
-from holdfast.runtime.starting import Asked, Started, start
-from holdfast.runtime.turn import Turn
-from holdfast.testing.clock import Clock
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+from clew.companion.finalizing import STYLE_TYPES
+from clew.companion.replies.careful import Careful, is_fit
+from clew.companion.replies.choosing import chosen
+from clew.companion.replies.composing import source
+from clew.companion.state import Companion
+from clew.companion.values import AgentOutput, Approach, Style
+from clew.core.errors import ModelFailed
+from clew.runtime.context import Context
+from clew.runtime.draft import Delta
+from clew.runtime.engine import Runtime
+from clew.runtime.events import TextDelta
+from clew.runtime.inputs import checked_inputs, user_item
+from clew.runtime.memory import Candidate, memory_of
+from clew.runtime.models import Reply, Request, Text
+from clew.runtime.pipeline import context_of, run_stages
+from clew.runtime.starting import Asked, Started, start
+from clew.runtime.turn import Turn
+from clew.testing.clock import Clock
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 from tests.companion.talking import Knowing, Talk, talker
 
 STYLES = [style for style in get_args(Style) if style]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.companion.session import kept_up
-from holdfast.companion.state import SessionMemory
-from holdfast.runtime.episodes import active_episode
-from holdfast.runtime.memory import memory_of
-from holdfast.threads.database import Database
+from clew.companion.session import kept_up
+from clew.companion.state import SessionMemory
+from clew.runtime.episodes import active_episode
+from clew.runtime.memory import memory_of
+from clew.threads.database import Database
 from tests.companion.talking import DANGER, Knowing, Talk, talker
 
 

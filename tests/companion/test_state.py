@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.companion.state import Companion
-from holdfast.companion.values import CrisisAssessment, CrisisAudit, Resource
-from holdfast.core.errors import StateInvalid
-from holdfast.runtime.context import Context
-from holdfast.runtime.declaring import schema_of
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.schema import Fold, Lifecycle, leaves_of
-from holdfast.runtime.stateless import run_agent
+from clew.companion.state import Companion
+from clew.companion.values import CrisisAssessment, CrisisAudit, Resource
+from clew.core.errors import StateInvalid
+from clew.runtime.context import Context
+from clew.runtime.declaring import schema_of
+from clew.runtime.draft import Delta
+from clew.runtime.schema import Fold, Lifecycle, leaves_of
+from clew.runtime.stateless import run_agent
 from tests.companion.talking import stages
 
 FIELDS = {

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from holdfast.companion import triage
-from holdfast.companion.commands import command_in
-from holdfast.companion.exercises.choosing import asked_for, asks_for_any
-from holdfast.companion.saying import is_leaving, is_no, is_question, is_yes
-from holdfast.companion.triage import is_fact
-from holdfast.core.errors import ModelFailed
-from holdfast.threads.database import Database
+from clew.companion import triage
+from clew.companion.commands import command_in
+from clew.companion.exercises.choosing import asked_for, asks_for_any
+from clew.companion.saying import is_leaving, is_no, is_question, is_yes
+from clew.companion.triage import is_fact
+from clew.core.errors import ModelFailed
+from clew.threads.database import Database
 from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, talker
 
 COMMANDS = [

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.companion.crisis import floor as crisis
-from holdfast.companion.crisis.floor import judge
-from holdfast.companion.crisis.lexicon import lexicon
-from holdfast.companion.crisis.network import network
-from holdfast.companion.crisis.readers import READS, Score, by_both, by_weights, in_doubt
-from holdfast.companion.crisis.reading import read
-from holdfast.companion.crisis.scoring import HEADS, LEVELS, Weights, features, scores, written_weights
+from clew.companion.crisis import floor as crisis
+from clew.companion.crisis.floor import judge
+from clew.companion.crisis.lexicon import lexicon
+from clew.companion.crisis.network import network
+from clew.companion.crisis.readers import READS, Score, by_both, by_weights, in_doubt
+from clew.companion.crisis.reading import read
+from clew.companion.crisis.scoring import HEADS, LEVELS, Weights, features, scores, written_weights
 from tests.companion.labelled import (
     DEVELOPMENT,
     FIFTH,

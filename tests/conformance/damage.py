@@ -8,8 +8,8 @@ import apsw
 import msgspec
 import psycopg
 
-from holdfast.core.rows import ChangesetRow
-from holdfast.stores.memory import MemoryStore
+from clew.core.rows import ChangesetRow
+from clew.stores.memory import MemoryStore
 
 UNREADABLE = b"{\xff"
 
@@ -89,9 +89,7 @@ class SqliteDamage:
         assert changed == 1
 
 
-POSTGRES_KEY = (
-    "(SELECT key FROM holdfast.threads WHERE tenant = 'default' AND id = %(thread)s AND NOT deleted)"
-)
+POSTGRES_KEY = "(SELECT key FROM clew.threads WHERE tenant = 'default' AND id = %(thread)s AND NOT deleted)"
 
 
 class PostgresDamage:
@@ -102,21 +100,20 @@ class PostgresDamage:
 
     async def rewrite(self, thread: str, log: str, place: int, body: bytes) -> None:
         self._run(
-            f"UPDATE holdfast.items SET body = %(body)s WHERE tenant = 'default' AND key = {POSTGRES_KEY} "
+            f"UPDATE clew.items SET body = %(body)s WHERE tenant = 'default' AND key = {POSTGRES_KEY} "
             "AND log = %(log)s AND place = %(place)s",
             {"thread": thread, "log": log, "place": place, "body": body},
         )
 
     async def spoil(self, thread: str) -> None:
         self._run(
-            "UPDATE holdfast.threads SET counters = %(bytes)s "
-            f"WHERE tenant = 'default' AND key = {POSTGRES_KEY}",
+            f"UPDATE clew.threads SET counters = %(bytes)s WHERE tenant = 'default' AND key = {POSTGRES_KEY}",
             {"thread": thread, "bytes": UNREADABLE},
         )
 
     async def drop(self, thread: str, version: int) -> None:
         self._run(
-            f"DELETE FROM holdfast.changesets WHERE tenant = 'default' AND key = {POSTGRES_KEY} "
+            f"DELETE FROM clew.changesets WHERE tenant = 'default' AND key = {POSTGRES_KEY} "
             "AND version = %(version)s",
             {"thread": thread, "version": version},
         )
@@ -124,7 +121,7 @@ class PostgresDamage:
     async def swap(self, thread: str, first: int, second: int) -> None:
         for before, after in ((first, -1), (second, first), (-1, second)):
             self._run(
-                "UPDATE holdfast.changesets SET version = %(after)s WHERE tenant = 'default' "
+                "UPDATE clew.changesets SET version = %(after)s WHERE tenant = 'default' "
                 f"AND key = {POSTGRES_KEY} AND version = %(before)s",
                 {"thread": thread, "before": before, "after": after},
             )

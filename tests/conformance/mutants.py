@@ -11,17 +11,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core import checking, reading, stored
-from holdfast.core.encoding import JSON, encode
-from holdfast.core.ops import Document, apply
-from holdfast.core.planning import Plan, Setting
-from holdfast.core.rows import Advance, ChangesetRow, ItemRow
-from holdfast.core.stored import content_of
-from holdfast.core.values import Scope
-from holdfast.stores.sqlite import answers, effects
-from holdfast.stores.sqlite.connection import QUERIES, rows_of
-from holdfast.stores.sqlite.effects import Effects
-from holdfast.stores.sqlite.writer import Writer
+from clew.core import checking, reading, stored
+from clew.core.encoding import JSON, encode
+from clew.core.ops import Document, apply
+from clew.core.planning import Plan, Setting
+from clew.core.rows import Advance, ChangesetRow, ItemRow
+from clew.core.stored import content_of
+from clew.core.values import Scope
+from clew.stores.sqlite import answers, effects
+from clew.stores.sqlite.connection import QUERIES, rows_of
+from clew.stores.sqlite.effects import Effects
+from clew.stores.sqlite.writer import Writer
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.core.ports import Store
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing import Clock, Damage, Opening, StoreContract
+from clew.core.ports import Store
+from clew.stores.memory import MemoryStore
+from clew.testing import Clock, Damage, Opening, StoreContract
 from tests.conformance.damage import MemoryDamage
 
 

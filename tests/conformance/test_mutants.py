@@ -18,7 +18,7 @@ MODULE = '''"""One part of the contract, against a store with a fault."""
 
 import pytest
 
-from holdfast.testing.contracts.{module} import {contract}
+from clew.testing.contracts.{module} import {contract}
 from tests.conformance.mutants import MUTANTS
 from tests.conformance.test_sqlite import TestSqliteStore as Sqlite
 

@@ -11,9 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast.core.ports import Store
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.testing import Clock, Damage, Opening, StoreContract
+from clew.core.ports import Store
+from clew.stores.postgres.store import PostgresStore
+from clew.testing import Clock, Damage, Opening, StoreContract
 from tests.conformance.damage import PostgresDamage
 from tests.support.postgres import PostgresAddress
 from tests.support.shared_postgres import TEMPLATE, PostgresDatabase
@@ -21,8 +21,8 @@ from tests.support.shared_postgres import TEMPLATE, PostgresDatabase
 Admin = psycopg.Connection[Any]
 EMPTY = """
 DO $$ DECLARE name text; BEGIN
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' AND tablename <> 'meta' LOOP
-        EXECUTE format('DELETE FROM holdfast.%I', name);
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'clew' AND tablename <> 'meta' LOOP
+        EXECUTE format('DELETE FROM clew.%I', name);
     END LOOP;
 END $$
 """

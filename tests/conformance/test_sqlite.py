@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.ports import Store
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.testing import Clock, Damage, Opening, StoreContract
+from clew.core.ports import Store
+from clew.stores.sqlite.store import SqliteStore
+from clew.testing import Clock, Damage, Opening, StoreContract
 from tests.conformance.damage import SqliteDamage
 
 

@@ -21,12 +21,12 @@ PATIENCE = 380
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
-        "holdfast",
-        "holdfast.cli.app",
-        "holdfast.runtime",
-        "holdfast.stores.postgres.store",
-        "holdfast.stores.sqlite.store",
-        "holdfast.testing.disk",
+        "clew",
+        "clew.cli.app",
+        "clew.runtime",
+        "clew.stores.postgres.store",
+        "clew.stores.sqlite.store",
+        "clew.testing.disk",
     ]
 )
 

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from holdfast.cli.app import run
-from holdfast.stores.postgres import dumps
-from holdfast.stores.sqlite import store as sqlite_store
+from clew.cli.app import run
+from clew.stores.postgres import dumps
+from clew.stores.sqlite import store as sqlite_store
 
 CHANGES: Final = frozenset(
     {"os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate"}

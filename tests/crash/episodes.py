@@ -9,16 +9,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-import holdfast as hf
-from holdfast.runtime.context import Context
-from holdfast.runtime.ending import Left
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import Episode
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Request
-from holdfast.runtime.settings import now_ms
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+import clew
+from clew.runtime.context import Context
+from clew.runtime.ending import Left
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import Episode
+from clew.runtime.messages import Message
+from clew.runtime.models import Request
+from clew.runtime.settings import now_ms
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 THREAD = "a"
 LEASE_SECONDS = 0.5
@@ -29,7 +29,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def notice(state: hf.State, ctx: Context) -> None:
+async def notice(state: clew.State, ctx: Context) -> None:
     """A stage that holds what was said, takes its first digit for a crisis level, and asks a model."""
     said = str(getattr(state, "message", ""))
     assert ctx.session_memory_buffer is not None
@@ -38,16 +38,16 @@ async def notice(state: hf.State, ctx: Context) -> None:
     await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
 
 
-async def answer(state: hf.State, ctx: Context) -> hf.Delta:
+async def answer(state: clew.State, ctx: Context) -> clew.Delta:
     """A stage that answers, unless the process is to end here."""
     if "die" in str(getattr(state, "message", "")):
         die()
-    return {"reply": "Noted.", "history": [hf.Message(role="assistant", content="Noted.")]}
+    return {"reply": "Noted.", "history": [clew.Message(role="assistant", content="Noted.")]}
 
 
-async def answer_calmly(state: hf.State, ctx: Context) -> hf.Delta:
+async def answer_calmly(state: clew.State, ctx: Context) -> clew.Delta:
     """The same, in a process that lives."""
-    return {"reply": "Noted.", "history": [hf.Message(role="assistant", content="Noted.")]}
+    return {"reply": "Noted.", "history": [clew.Message(role="assistant", content="Noted.")]}
 
 
 answer_calmly.__name__ = "answer"
@@ -84,7 +84,7 @@ def talk(url: str, *said: str) -> None:
 
 
 async def _talk(url: str, said: Sequence[str]) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         runtime = runtime_of(db, calm=False)
         for message in said:
             await runtime.run_turn(THREAD, message)
@@ -97,7 +97,7 @@ def end(url: str) -> None:
 
 
 async def _end(url: str) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         await runtime_of(db, calm=False).end_session(THREAD, feedback="positive")
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from holdfast.stores.sqlite import writer
-from holdfast.testing.disk import Fault, FaultyDisk, write_image
+from clew.stores.sqlite import writer
+from clew.testing.disk import Fault, FaultyDisk, write_image
 from tests.crash.finding import Contents, missing
 from tests.crash.points import FILE, lines, look
 from tests.crash.workload import Fact, Workday

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-import holdfast as hf
-from holdfast.core.errors import StoreFailed
-from holdfast.stores.sqlite import file_lock, writer
+import clew
+from clew.core.errors import StoreFailed
+from clew.stores.sqlite import file_lock, writer
 from tests.crash.kills import Answer
 from tests.crash.workload import numbered
 
@@ -125,7 +125,7 @@ def write_beside_unlocked(path: str, line: Connection) -> None:
 
 
 async def _write_through(path: str, line: Connection, *, waits: bool) -> None:
-    db = await hf.open(f"sqlite:///{path}")
+    db = await clew.open(f"sqlite:///{path}")
     await db.create(THREAD)
     await _append(db, 1, line)
     await db.store.backup(f"{path}.backup")  # type: ignore[attr-defined] # it is a SqliteStore
@@ -138,7 +138,7 @@ async def _write_through(path: str, line: Connection, *, waits: bool) -> None:
 
 
 async def _write_beside(path: str, line: Connection) -> None:
-    db = await hf.open(f"sqlite:///{path}")
+    db = await clew.open(f"sqlite:///{path}")
     await db.create(THREAD)
     for number in range(1, BEFORE):
         await _append(db, number, line)
@@ -146,7 +146,7 @@ async def _write_beside(path: str, line: Connection) -> None:
     await _append_until_refused(db, line, 2 * BEFORE)
 
 
-async def _append_until_refused(db: hf.Database, line: Connection, last: int = AFTER) -> None:
+async def _append_until_refused(db: clew.Database, line: Connection, last: int = AFTER) -> None:
     try:
         for number in range(BEFORE, last):
             await _append(db, number, line)
@@ -157,7 +157,7 @@ async def _append_until_refused(db: hf.Database, line: Connection, last: int = A
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def _append(db: hf.Database, number: int, line: Connection) -> None:
+async def _append(db: clew.Database, number: int, line: Connection) -> None:
     change = msgspec.structs.replace(numbered(number, items=1 + number % 3), key=f"number {number}")
     committed = await db.thread(THREAD).append(change)
     answer: Answer = (number, THREAD, committed.version, committed.hash.hex())

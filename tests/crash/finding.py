@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import apsw
 import msgspec
 
-import holdfast as hf
-from holdfast.core.values import RecordQuery
-from holdfast.stores.sqlite.store import SqliteStore
+import clew
+from clew.core.values import RecordQuery
+from clew.stores.sqlite.store import SqliteStore
 from tests.crash.workload import RECORD_KIND, Fact, facts_about, text
 
 if TYPE_CHECKING:
-    from holdfast.threads.thread import Thread
+    from clew.threads.thread import Thread
 
 MANY = 100_000
 
@@ -46,7 +46,7 @@ async def _look(path: str) -> Contents:
     store = SqliteStore(path, synchronous="OFF")  # what is looked at is a copy
     await store.start()
     try:
-        db = hf.Database(store)
+        db = clew.Database(store)
         contents.records = {r.id: r.revision for r in await db.records.find(_all_records())}
         contents.jobs = [job.id for job in await db.jobs.list(limit=MANY)]
         with_records: set[str] = set()
@@ -83,7 +83,7 @@ async def _look_at(thread: Thread, contents: Contents) -> set[str]:
     return {str(meta["record"]) for meta in metas if "record" in meta}
 
 
-def _is_partial(change: hf.Changeset) -> bool:
+def _is_partial(change: clew.Changeset) -> bool:
     if change.run_meta is None:
         return False
     number, count = change.run_meta["number"], change.run_meta["items"]
@@ -93,10 +93,10 @@ def _is_partial(change: hf.Changeset) -> bool:
     return [item.body for item in change.items] != expected
 
 
-async def _go_on(db: hf.Database, contents: Contents) -> None:
+async def _go_on(db: clew.Database, contents: Contents) -> None:
     """Append once more, which must give the next version."""
     for id, hashes in list(contents.threads.items())[:1]:
-        done = await db.thread(id).append(items=[hf.user("and on")], expect=hf.Exact(len(hashes)))
+        done = await db.thread(id).append(items=[clew.user("and on")], expect=clew.Exact(len(hashes)))
         if done.version != len(hashes) + 1 or not (await db.thread(id).verify()).ok:
             contents.problems.append(f"{id} cannot be continued")
 

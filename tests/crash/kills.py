@@ -13,10 +13,10 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-import holdfast as hf
-from holdfast.core.values import Committed
-from holdfast.stores.sqlite import writer
-from holdfast.stores.sqlite.store import SqliteStore
+import clew
+from clew.core.values import Committed
+from clew.stores.sqlite import writer
+from clew.stores.sqlite.store import SqliteStore
 from tests.crash.workload import numbered
 
 Answer = tuple[int, str, int, str]
@@ -118,7 +118,7 @@ def write_all(path: str, numbers: Sequence[int], point: str | None, nth: int, an
 
 async def _write_all(store: SqliteStore, numbers: Sequence[int], answers: Connection) -> None:
     await store.start()
-    db = hf.Database(store)
+    db = clew.Database(store)
     for name in THREADS:
         await db.create(name, exist_ok=True)
     left = list(numbers)
@@ -130,7 +130,7 @@ async def _write_all(store: SqliteStore, numbers: Sequence[int], answers: Connec
     await store.close()
 
 
-async def _append(db: hf.Database, number: int, answers: Connection) -> None:
+async def _append(db: clew.Database, number: int, answers: Connection) -> None:
     change = msgspec.structs.replace(numbered(number, items=1 + number % 3), key=f"number {number}")
     done: Committed = await db.thread(THREADS[number % len(THREADS)]).append(change)
     answers.send((number, done.thread, done.version, done.hash.hex()))
@@ -149,7 +149,7 @@ def stored_at(url: str, threads: Sequence[str]) -> dict[str, list[Answer]]:
 async def stored(url: str, threads: Sequence[str] = THREADS) -> dict[str, list[Answer]]:
     """The numbers that are stored, by thread and in order, after every thread was found to be whole."""
     found: dict[str, list[Answer]] = {}
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         for name in threads:
             thread = db.thread(name)
             verdict = await thread.verify()
@@ -160,7 +160,7 @@ async def stored(url: str, threads: Sequence[str] = THREADS) -> dict[str, list[A
     return found
 
 
-def _answer(thread: str, change: hf.Changeset) -> Answer:
+def _answer(thread: str, change: clew.Changeset) -> Answer:
     assert change.run_meta is not None
     number = change.run_meta["number"]
     assert isinstance(number, int)

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.stores.sqlite import writer
-from holdfast.testing.disk import (
+from clew.stores.sqlite import writer
+from clew.testing.disk import (
     POWER_LOST,
     FaultyDisk,
     Mode,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-import holdfast.sync
-from holdfast.cli.app import run
+import clew
+import clew.sync
+from clew.cli.app import run
 from tests.crash.apart import Apart, FailedApart
 from tests.crash.copies import run_and_die, run_and_die_at
 from tests.support.shared_postgres import PostgresDatabase
@@ -27,16 +27,16 @@ AGAIN = 6
 
 def fill(url: str, *texts: str) -> None:
     """What each tenant says."""
-    with holdfast.sync.open(url) as db:
+    with clew.sync.open(url) as db:
         for tenant in TENANTS:
             thread = db.scope(tenant=tenant).create("s-1", owner="alice", exist_ok=True)
             for text in texts:
-                thread.append(items=[hf.user(text)])
+                thread.append(items=[clew.user(text)])
 
 
 def texts_at(url: str) -> list[list[str]]:
     """What each tenant has said, once all is found well."""
-    with holdfast.sync.open(url) as db:
+    with clew.sync.open(url) as db:
         threads = [db.scope(tenant=tenant).thread("s-1") for tenant in TENANTS]
         assert all(thread.verify().ok for thread in threads)
         return [[item.body["content"] for item in thread.items()] for thread in threads]
@@ -63,9 +63,9 @@ def kill_everywhere(
 def copy_with_log(source: Path, target: Path) -> None:
     """A database whose last commits are in the log beside it, as a crash leaves them."""
     fill(f"sqlite:///{source}", "Old.")
-    with holdfast.sync.open(f"sqlite:///{source}") as db:
+    with clew.sync.open(f"sqlite:///{source}") as db:
         for tenant in TENANTS:
-            db.scope(tenant=tenant).thread("s-1").append(items=[hf.user("In the log.")])
+            db.scope(tenant=tenant).thread("s-1").append(items=[clew.user("In the log.")])
         for side in ("", "-wal"):
             shutil.copyfile(f"{source}{side}", f"{target}{side}")
     assert Path(f"{target}-wal").stat().st_size

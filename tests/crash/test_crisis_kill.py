@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import ThreadNotFound
-from holdfast.runtime.context import MemoryMode
-from holdfast.runtime.crises import Assessment
-from holdfast.runtime.episodes import active_episode
-from holdfast.runtime.voice import VoiceCall
+import clew
+from clew.core.errors import ThreadNotFound
+from clew.runtime.context import MemoryMode
+from clew.runtime.crises import Assessment
+from clew.runtime.episodes import active_episode
+from clew.runtime.voice import VoiceCall
 from tests.crash.apart import Apart
 from tests.runtime.talking import SAFE, WORDS, Companion, logged, look_for_danger, moody, talking
 
@@ -30,11 +30,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def killed_while_the_reply_is_worded(url: str) -> None:
-    async def answer(state: Companion, ctx: hf.Context) -> None:
+    async def answer(state: Companion, ctx: clew.Context) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     async def turn() -> None:
-        async with hf.open(url) as db, talking(db, look_for_danger, answer) as runtime:
+        async with clew.open(url) as db, talking(db, look_for_danger, answer) as runtime:
             await runtime.run_turn("a", "3 help", user="ada")
 
     asyncio.run(turn())
@@ -42,7 +42,7 @@ def killed_while_the_reply_is_worded(url: str) -> None:
 
 def killed_while_the_row_is_held(url: str) -> None:
     async def turn() -> None:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             down, store = moody(db)
             runtime = talking(down)
             await runtime.run_turn("a", "Hi")
@@ -56,7 +56,7 @@ def killed_while_the_row_is_held(url: str) -> None:
 
 def killed_in_a_call(url: str) -> None:
     async def call() -> None:
-        async with hf.open(url) as db, talking(db) as runtime:
+        async with clew.open(url) as db, talking(db) as runtime:
             looked = VoiceCall(name="look", output="found")
             crisis = Assessment(level=2, path="voice_post_turn")
             await runtime.record_voice_turn(
@@ -70,7 +70,7 @@ def killed_in_a_call(url: str) -> None:
 
 def killed_incognito(url: str) -> None:
     async def turn() -> None:
-        async with hf.open(url) as db, talking(db) as runtime:
+        async with clew.open(url) as db, talking(db) as runtime:
             await runtime.run_turn("kept", "Hi")
             await runtime.run_turn("a", f"3 {WORDS}", mode=MemoryMode.INCOGNITO)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -91,7 +91,7 @@ async def killed(work: object, url: str) -> None:
 async def test_a_crisis_is_on_record_though_the_reply_was_never_worded(url: str) -> None:
     await killed(killed_while_the_reply_is_worded, url)
 
-    async with hf.open(url) as db, talking(db) as runtime:
+    async with clew.open(url) as db, talking(db) as runtime:
         before = [(row.level, row.thread) for row in await logged(db)]
         done = await runtime.resume("a", user="ada")
         rows = await logged(db)
@@ -105,7 +105,7 @@ async def test_a_row_that_was_only_held_is_lost_with_its_process(url: str) -> No
     """What the how-to says of kill -9 in between: the reply is out, and the log line is what is left."""
     await killed(killed_while_the_row_is_held, url)
 
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         assert await logged(db) == []
         assert (await db.thread("a").verify()).ok
 
@@ -114,7 +114,7 @@ async def test_a_row_that_was_only_held_is_lost_with_its_process(url: str) -> No
 async def test_a_call_whose_process_was_killed_is_whole_and_ends_as_lost(url: str) -> None:
     await killed(killed_in_a_call, url)
 
-    async with hf.open(url) as db, talking(db) as runtime:
+    async with clew.open(url) as db, talking(db) as runtime:
         items = await runtime.history("a")
         rows = await logged(db)
         await runtime._sweeper.once()
@@ -128,7 +128,7 @@ async def test_a_call_whose_process_was_killed_is_whole_and_ends_as_lost(url: st
 async def test_nothing_incognito_survives_its_process(url: str, tmp_path: Path) -> None:
     await killed(killed_incognito, url)
 
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         assert (await db.thread("kept").head()).version > 0
         assert await logged(db) == []
         with pytest.raises(ThreadNotFound):

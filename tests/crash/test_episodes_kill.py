@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.runtime.ending import job_id
-from holdfast.runtime.episodes import Episode, active_episode
+import clew
+from clew.runtime.ending import job_id
+from clew.runtime.episodes import Episode, active_episode
 from tests.crash.apart import Apart
 from tests.crash.episodes import THREAD, end, runtime_of, talk, until_its_lease_is_over
 
@@ -36,7 +36,7 @@ async def killed(work: Callable[..., None], *args: str) -> None:
     assert process.process.exitcode == -signal.SIGKILL, f"it ended with {process.process.exitcode}"
 
 
-async def found(db: hf.Database) -> Episode:
+async def found(db: clew.Database) -> Episode:
     """The session that the thread is in."""
     active = await active_episode(db, THREAD)
     assert active is not None
@@ -49,7 +49,7 @@ HELD = ({"said": "2 sad"}, {"said": "1 better"})
 @pytest.mark.promise("R-20")
 async def test_what_a_killed_process_held_is_back(url: str) -> None:
     await killed(talk, url, "2 sad", "1 better")
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         active = await found(db)
         first = (await db.thread(THREAD).items(first=1))[0]
 
@@ -59,7 +59,7 @@ async def test_what_a_killed_process_held_is_back(url: str) -> None:
 @pytest.mark.promise("R-20")
 async def test_what_a_turn_noticed_before_it_was_killed_is_back_too(url: str) -> None:
     await killed(talk, url, "2 sad", "3 die")
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         active = await found(db)
 
         assert (active.candidates, active.crisis) == (({"said": "2 sad"}, {"said": "3 die"}), 3)
@@ -68,7 +68,7 @@ async def test_what_a_turn_noticed_before_it_was_killed_is_back_too(url: str) ->
 @pytest.mark.promise("R-20", "T-17")
 async def test_a_session_killed_in_a_turn_is_continued_at_once_and_holds_nothing_twice(url: str) -> None:
     await killed(talk, url, "2 sad", "3 die")
-    async with hf.open(url) as db, asyncio.timeout(AT_ONCE):
+    async with clew.open(url) as db, asyncio.timeout(AT_ONCE):
         before = await found(db)
         runtime = runtime_of(db)
         done = await runtime.resume(THREAD)
@@ -83,7 +83,7 @@ async def test_a_session_killed_in_a_turn_is_continued_at_once_and_holds_nothing
 @pytest.mark.parametrize("last", ["1 better", "3 die"])
 async def test_a_session_whose_process_was_killed_is_ended_at_once(url: str, last: str) -> None:
     await killed(talk, url, "2 sad", last)
-    async with hf.open(url) as db, asyncio.timeout(AT_ONCE):
+    async with clew.open(url) as db, asyncio.timeout(AT_ONCE):
         ended = await runtime_of(db).end_session(THREAD)
 
         assert ended is not None
@@ -93,7 +93,7 @@ async def test_a_session_whose_process_was_killed_is_ended_at_once(url: str, las
 @pytest.mark.promise("R-12", "R-20", "R-08")
 async def test_an_end_whose_process_was_killed_is_made_by_another_with_all_that_was_held(url: str) -> None:
     await killed(talk, url, "2 sad", "1 better")
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         of = await found(db)
         await killed(end, url)
         status = await runtime_of(db).session_status(THREAD)

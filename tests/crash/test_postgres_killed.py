@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import OutcomeUnknown, StoreFailed, StoreUnavailable
-from holdfast.stores.postgres.errors import ConnectionLost
-from holdfast.stores.postgres.store import PostgresStore
+import clew
+from clew.core.errors import OutcomeUnknown, StoreFailed, StoreUnavailable
+from clew.stores.postgres.errors import ConnectionLost
+from clew.stores.postgres.store import PostgresStore
 from tests.crash.kills import Answer, stored
 from tests.crash.workload import numbered
 
 if TYPE_CHECKING:
-    from holdfast.stores.postgres.answers import Row, Values
+    from clew.stores.postgres.answers import Row, Values
     from tests.support.postgres import PostgresServer
     from tests.support.shared_postgres import PostgresDatabase
 
@@ -33,7 +33,7 @@ PATIENCE = 60.0
 class Client:
     """Tasks that append without end; with keys, each repeats what was not answered."""
 
-    def __init__(self, db: hf.Database, *, keys: bool) -> None:
+    def __init__(self, db: clew.Database, *, keys: bool) -> None:
         self.keys = keys
         self.answers: dict[int, Answer] = {}
         self.failures: list[StoreFailed] = []
@@ -100,7 +100,7 @@ class TestPostgresKilled:
         self, postgres_database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store = await PostgresStore.open(postgres_database.url)
-        db = hf.Database(store)
+        db = clew.Database(store)
         names = [f"thread-{n}" for n in range(12)]
         for name in names:
             await db.create(name)
@@ -114,7 +114,7 @@ class TestPostgresKilled:
             return rows
 
         monkeypatch.setattr(store._connections, "fetch", forgetful)
-        appends = (db.thread(name).append(items=[hf.user("once")]) for name in names)
+        appends = (db.thread(name).append(items=[clew.user("once")]) for name in names)
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
         lengths = [len(await db.thread(name).items()) for name in names]
         await store.close()
@@ -128,7 +128,7 @@ async def _survive(server: PostgresServer, how: str, *, keys: bool) -> tuple[Cli
     await asyncio.to_thread(server.start)
     await asyncio.to_thread(server.create_database, "mine")
     store = await PostgresStore.open(server.url("mine"))
-    db = hf.Database(store)
+    db = clew.Database(store)
     for name in THREADS:
         await db.create(name)
     client = Client(db, keys=keys)

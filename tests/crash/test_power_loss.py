@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.sqlite import writer
-from holdfast.testing.disk import POWER_LOST, Fault, FaultyDisk
+from clew.stores.sqlite import writer
+from clew.testing.disk import POWER_LOST, Fault, FaultyDisk
 from tests.crash.apart import apart
 from tests.crash.finding import found_at, missing
 from tests.crash.points import CHECKPOINT_PAGES, FILE, Findings, Plan, stop_everywhere

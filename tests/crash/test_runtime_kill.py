@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import DecisionRefused, InvalidArgument, NotThere
-from holdfast.runtime.effects import effects
-from holdfast.runtime.holders import Holder, is_gone
-from holdfast.runtime.runs import Run, run_of
-from holdfast.runtime.suspension import Decision, Replay, UseResult
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import DecisionRefused, InvalidArgument, NotThere
+from clew.runtime.effects import effects
+from clew.runtime.holders import Holder, is_gone
+from clew.runtime.runs import Run, run_of
+from clew.runtime.suspension import Decision, Replay, UseResult
+from clew.threads.database import Database
 from tests.crash.apart import Apart
 from tests.crash.turns import BOOK, FINAL, LOOK, PAY, POINTS, World, decide, travel, travelling
 
@@ -109,7 +109,7 @@ async def resumed(db: Database, tmp_path: Path, point: str) -> list[str]:
         return wrong + await greeted(runtime, db, point, repairs=0)
 
 
-async def greeted(runtime: hf.Runtime, db: Database, point: str, *, repairs: int) -> list[str]:
+async def greeted(runtime: clew.Runtime, db: Database, point: str, *, repairs: int) -> list[str]:
     """What is wrong with the next two turns."""
     before = world_lines = await texts(db, point)
     said = [(await runtime.run_turn(point, "Hello")).text for _ in range(2)]
@@ -163,7 +163,7 @@ async def test_a_run_killed_anywhere_is_resumed_and_repeats_nothing_that_was_kep
     url: str, tmp_path: Path
 ) -> None:
     await asyncio.to_thread(kill_each, url, tmp_path, POINTS)
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         wrong = {point: await resumed(db, tmp_path, point) for point in POINTS}
 
     assert {point: problems for point, problems in wrong.items() if problems} == {}
@@ -174,7 +174,7 @@ async def test_after_a_kill_anywhere_the_next_turn_starts_at_once_on_a_whole_thr
     url: str, tmp_path: Path
 ) -> None:
     await asyncio.to_thread(kill_each, url, tmp_path, POINTS)
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         wrong = {point: await followed(db, tmp_path, point) for point in POINTS}
 
     assert {point: problems for point, problems in wrong.items() if problems} == {}
@@ -189,7 +189,7 @@ async def test_a_run_that_is_killed_again_and_again_comes_to_its_end(url: str, t
         await asyncio.to_thread(again.process.join, 60)
         again.end()
         assert again.process.exitcode == -signal.SIGKILL, f"it never came to {point!r}"
-    async with hf.open(url) as db, travelling(db, world) as runtime:
+    async with clew.open(url) as db, travelling(db, world) as runtime:
         done = await runtime.resume("after pay")
 
         assert (done.text, await whole(db, "after pay")) == (FINAL, [])
@@ -204,7 +204,7 @@ async def test_an_effect_that_nobody_can_tell_is_never_silently_repeated(
     await asyncio.to_thread(kill_each, url, tmp_path, [point], "send")
     world = World(world_of(tmp_path, point))
     happened = world.counted()["send"]
-    async with hf.open(url) as db, travelling(db, world) as runtime:
+    async with clew.open(url) as db, travelling(db, world) as runtime:
         asked = [await runtime.resume(point) for _ in range(2)]
 
         [waiting] = asked[0].waiting
@@ -222,7 +222,7 @@ async def test_a_person_decides_what_is_in_doubt(url: str, tmp_path: Path) -> No
     }
     await asyncio.to_thread(kill_each, url, tmp_path, points, "send")
     found: dict[str, tuple[str, int, object]] = {}
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         for point, decision in points.items():
             world = World(world_of(tmp_path, point))
             async with travelling(db, world) as runtime:
@@ -247,7 +247,7 @@ async def test_an_approval_sent_again_after_a_kill_does_not_repeat_the_effect(
 ) -> None:
     world = World(world_of(tmp_path, "a"))
     yes = {"c1": Replay()}
-    async with hf.open(url) as db, travelling(db, world) as runtime:
+    async with clew.open(url) as db, travelling(db, world) as runtime:
         await runtime.run_turn("a", "wire")
         killed = Apart(decide, url, "a", world_of(tmp_path, "a"), yes, "after wire")
         await asyncio.to_thread(killed.process.join, 60)
@@ -267,7 +267,7 @@ async def test_an_approval_sent_again_after_a_kill_does_not_repeat_the_effect(
 async def test_a_new_turn_names_what_is_in_doubt_once(url: str, tmp_path: Path) -> None:
     await asyncio.to_thread(kill_each, url, tmp_path, ["after send"], "send")
     world = World(world_of(tmp_path, "after send"))
-    async with hf.open(url) as db, travelling(db, world) as runtime:
+    async with clew.open(url) as db, travelling(db, world) as runtime:
         await runtime.run_turn("after send", "Hello")
         await runtime.run_turn("after send", "Hello")
         repairs = [item for item in await db.thread("after send").items() if item.kind == "repair"]
@@ -286,8 +286,8 @@ async def test_of_two_that_resume_a_killed_run_one_does(url: str, tmp_path: Path
     await asyncio.to_thread(kill_each, url, tmp_path, ["after change 4"])
     world = World(world_of(tmp_path, "after change 4"))
     async with (
-        hf.open(url) as db,
-        hf.open(url) as other,
+        clew.open(url) as db,
+        clew.open(url) as other,
         travelling(db, world) as runtime,
         travelling(other, world) as rival,
     ):
@@ -296,7 +296,7 @@ async def test_of_two_that_resume_a_killed_run_one_does(url: str, tmp_path: Path
         )
 
     said = [
-        found.code if isinstance(found, hf.HoldfastError) else getattr(found, "text", found) for found in both
+        found.code if isinstance(found, clew.ClewError) else getattr(found, "text", found) for found in both
     ]
     assert FINAL in said
     assert set(said) <= {FINAL, "turn_busy", "invalid_argument"}
@@ -304,7 +304,7 @@ async def test_of_two_that_resume_a_killed_run_one_does(url: str, tmp_path: Path
 
 
 def test_a_process_that_was_killed_is_gone_before_anybody_asks_how_it_ended() -> None:
-    program = "import msgspec, time; from holdfast.runtime.holders import this_process;"
+    program = "import msgspec, time; from clew.runtime.holders import this_process;"
     program += "print(msgspec.json.encode(this_process()).decode(), flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

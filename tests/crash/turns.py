@@ -16,19 +16,19 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import holdfast as hf
-from holdfast.core.planning import Plan, Setting
-from holdfast.core.ports import Report, Scrubbed, Store
-from holdfast.core.rows import Asking
-from holdfast.core.values import Job, Limits, Scope
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Part, Reply, Request, Usage
-from holdfast.runtime.outputs import Done
-from holdfast.runtime.suspension import Decision
-from holdfast.runtime.tools import UNFINISHED, Effect, Tool, ToolContext, Unfinished, tool
-from holdfast.testing.scripted import calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.planning import Plan, Setting
+from clew.core.ports import Report, Scrubbed, Store
+from clew.core.rows import Asking
+from clew.core.values import Job, Limits, Scope
+from clew.runtime.engine import Runtime
+from clew.runtime.messages import Message
+from clew.runtime.models import Part, Reply, Request, Usage
+from clew.runtime.outputs import Done
+from clew.runtime.suspension import Decision
+from clew.runtime.tools import UNFINISHED, Effect, Tool, ToolContext, Unfinished, tool
+from clew.testing.scripted import calls
+from clew.threads.database import Database
 
 T = TypeVar("T")
 
@@ -226,7 +226,7 @@ def decide(url: str, thread: str, world: Path, decisions: dict[str, Decision], p
 
 async def _at_risk(url: str, world: Path, point: str, work: Callable[[Runtime], Awaitable[Done]]) -> str:
     fate = Fate(point)
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         fated = Database(FatedStore(db.store, fate))
         async with travelling(fated, World(world), fate) as runtime:
             _on_the_way.set(True)

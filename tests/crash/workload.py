@@ -10,12 +10,12 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-import holdfast as hf
-from holdfast.core.errors import StoreBusy, StoreFailed, ThreadExists, ThreadNotFound
-from holdfast.core.planning import Plan
-from holdfast.core.rows import Asking
-from holdfast.core.values import AppendTo, Committed, Enqueue, Put, Write
-from holdfast.stores.sqlite.store import SqliteStore
+import clew
+from clew.core.errors import StoreBusy, StoreFailed, ThreadExists, ThreadNotFound
+from clew.core.planning import Plan
+from clew.core.rows import Asking
+from clew.core.values import AppendTo, Committed, Enqueue, Put, Write
+from clew.stores.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 Fact = list[str | int]
@@ -35,11 +35,11 @@ def text(number: int, index: int, count: int) -> str:
     return f"append {number}, item {index} of {count}: " + "the kettle hums a quiet tune " * (number % 7)
 
 
-def numbered(number: int, *, items: int, **more: Any) -> hf.Changeset:
+def numbered(number: int, *, items: int, **more: Any) -> clew.Changeset:
     """A changeset from which it can be told later whether all of it is there."""
-    return hf.Changeset(
-        items=tuple(hf.user(text(number, index, items)) for index in range(items)),
-        patches=(hf.increment(["count"]), hf.set(["last"], number)),
+    return clew.Changeset(
+        items=tuple(clew.user(text(number, index, items)) for index in range(items)),
+        patches=(clew.increment(["count"]), clew.set(["last"], number)),
         run_meta={"number": number, "items": items, **more},
     )
 
@@ -51,7 +51,7 @@ class Day:
         self.failures = failures
         self.commits = 0
         self._store = store
-        self._db = hf.Database(store)
+        self._db = clew.Database(store)
         self._tell = tell
         self._number = 0
 
@@ -76,7 +76,7 @@ class Day:
         """Commits that wait at the same moment, on several threads and twice on one."""
         targets = [*MAIN, MAIN[turn % 4], MAIN[(turn + 1) % 4]]
         gate = threading.Event()
-        holding = asyncio.ensure_future(self._store.change(hf.Scope(), lambda _: _held(gate)))
+        holding = asyncio.ensure_future(self._store.change(clew.Scope(), lambda _: _held(gate)))
         await asyncio.sleep(0)
         waiting = [asyncio.ensure_future(self._append(target, items=2)) for target in targets]
         await asyncio.sleep(0)
@@ -93,7 +93,7 @@ class Day:
     async def _take(self, turn: int) -> None:
         """A compaction, a pop and a clear."""
         b, c = self._db.thread("b"), self._db.thread("c")
-        done = await self._insist(lambda: b.log().compact([hf.system(f"summary {turn}")], keep=3))
+        done = await self._insist(lambda: b.log().compact([clew.system(f"summary {turn}")], keep=3))
         self._told(done)
         await self._insist(lambda: c.log().pop())
         self._told_head(await c.head())
@@ -108,8 +108,8 @@ class Day:
         change = numbered(self._next(), items=1, record=name)
         writes: list[Write] = [
             AppendTo(thread="a", change=change),
-            Put(record=hf.Record(kind=RECORD_KIND, id=name, body={"turn": turn}, tags=("x",)), expect=0),
-            Enqueue(job=hf.Job(id=name, kind="look", body={"turn": turn})),
+            Put(record=clew.Record(kind=RECORD_KIND, id=name, body={"turn": turn}, tags=("x",)), expect=0),
+            Enqueue(job=clew.Job(id=name, kind="look", body={"turn": turn})),
         ]
         done = (await self._insist(lambda: self._db.commit(writes)))[0]
         assert isinstance(done, Committed)
@@ -151,8 +151,8 @@ class Day:
         change = numbered(self._next(), items=items)
         if state is not None:
             change = numbered(self._number, items=items, large=True)
-            patches = (*change.patches, hf.set(["large"], state))
-            change = hf.Changeset(items=change.items, patches=patches, run_meta=change.run_meta)
+            patches = (*change.patches, clew.set(["large"], state))
+            change = clew.Changeset(items=change.items, patches=patches, run_meta=change.run_meta)
         self._told(await self._insist(lambda: self._db.thread(name).append(change)))
 
     async def _insist(self, act: Callable[[], Awaitable[T]]) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.stores.sqlite import scrubbing
+from clew.stores.sqlite import scrubbing
 
 
 @pytest.fixture(autouse=True)

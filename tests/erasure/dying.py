@@ -8,17 +8,17 @@ import signal
 import sys
 from collections.abc import Callable
 
-import holdfast as hf
-from holdfast.core.errors import ThreadNotFound
-from holdfast.core.planning import Plan, Setting
-from holdfast.core.rows import Asking
-from holdfast.core.values import Scope
+import clew
+from clew.core.errors import ThreadNotFound
+from clew.core.planning import Plan, Setting
+from clew.core.rows import Asking
+from clew.core.values import Scope
 from tests.erasure.lives import WORDS
 
 
 async def die(url: str, commits: int) -> None:
     """Erase, and be killed before a commit."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         change, left = db.store.change, iter(range(commits))
 
         async def dying(scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
@@ -32,11 +32,11 @@ async def die(url: str, commits: int) -> None:
 
 async def write(url: str) -> None:
     """Append until the thread is gone; say when it began and why it ended."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         thread = db.thread("alice-1")
         for number in range(100_000):
             try:
-                await thread.append(items=[hf.user(f"{WORDS['alice']} again {number}")])
+                await thread.append(items=[clew.user(f"{WORDS['alice']} again {number}")])
             except ThreadNotFound as error:
                 print(error.code)  # noqa: T201 - the parent reads it
                 return

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import holdfast as hf
-from holdfast.core.values import Enqueue, Job, Put, Record
-from holdfast.testing import ScriptedModel
+import clew
+from clew.core.values import Enqueue, Job, Put, Record
+from clew.testing import ScriptedModel
 
 WORDS = {"alice": "zanzibarquartz", "bob": "kilimanjarobasalt"}
 """A word that only one of them ever used."""
 
 
-async def live(db: hf.Database, who: str, *, items: int = 60) -> None:
+async def live(db: clew.Database, who: str, *, items: int = 60) -> None:
     """Threads with items, state, a title, a fork, a memory, records, jobs and turns."""
     word = WORDS[who]
     thread = await db.create(f"{who}-1", owner=who)
     for number in range(items):
         said = " ".join(f"{word}{number * 7 + n}" for n in range(7))
         await thread.append(
-            items=[hf.user(f"I am {who}, {said}", id=f"{who}-item-{number}")],
-            patches=[hf.set(["note", str(number % 5)], f"{word} in the state" * 20)],
+            items=[clew.user(f"I am {who}, {said}", id=f"{who}-item-{number}")],
+            patches=[clew.set(["note", str(number % 5)], f"{word} in the state" * 20)],
             key=f"{who}-key-{number}",
             author=who,
         )
     about = {"title": f"{word} as a title", "labels": [f"{word}-label"]}
-    await thread.append(patches=[hf.set(["$thread"], about)], state_actions=[{"said": word}])
-    await (await thread.fork(f"{who}-2", at=3)).append(items=[hf.user(f"{word} in a fork")])
+    await thread.append(patches=[clew.set(["$thread"], about)], state_actions=[{"said": word}])
+    await (await thread.fork(f"{who}-2", at=3)).append(items=[clew.user(f"{word} in a fork")])
     await thread.log().pop()
     await db.index()
-    await thread.append(items=[hf.user(f"{word} in the tail")])
+    await thread.append(items=[clew.user(f"{word} in the tail")])
     await beside(db, who)
-    async with hf.Runtime(db, model=ScriptedModel(f"{word} said the model")) as runtime:
+    async with clew.Runtime(db, model=ScriptedModel(f"{word} said the model")) as runtime:
         await runtime.run_turn(f"{who}-talk", f"{word} in a turn", user=who)
 
 
-async def beside(db: hf.Database, who: str) -> None:
+async def beside(db: clew.Database, who: str) -> None:
     """Records and jobs of a person, dead ones too."""
     word = WORDS[who]
-    await (await db.create(f"memory/{who}", owner=who)).append(items=[hf.user(f"{word} in memory")])
+    await (await db.create(f"memory/{who}", owner=who)).append(items=[clew.user(f"{word} in memory")])
     dead = Job(id=f"{who}-dead", kind="doomed", owner=who, body={"text": word}, limit=1)
     await db.commit(
         [

@@ -9,28 +9,28 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.receipts import COMPLETE, PENDING
-from holdfast.core.values import Scope
-from holdfast.runtime.ending import FEEDBACK
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.testing import ScriptedModel
-from holdfast.threads.archive import export_threads, import_threads
+import clew
+from clew.core.receipts import COMPLETE, PENDING
+from clew.core.values import Scope
+from clew.runtime.ending import FEEDBACK
+from clew.runtime.memory.finalizing import Finalizer
+from clew.testing import ScriptedModel
+from clew.threads.archive import export_threads, import_threads
 from tests.erasure.lives import WORDS, live, traces
 
 pytestmark = pytest.mark.parametrize("store_name", ["sqlite"])
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[hf.Database]:
-    async with hf.open(f"sqlite:///{tmp_path}/agent.db") as db:
+async def db(tmp_path: Path) -> AsyncIterator[clew.Database]:
+    async with clew.open(f"sqlite:///{tmp_path}/agent.db") as db:
         await live(db, "alice", items=5)
         await live(db, "bob", items=5)
         yield db
 
 
 async def export(
-    db: hf.Database, path: Path, ids: list[str] | None = None, kinds: Sequence[str] = ()
+    db: clew.Database, path: Path, ids: list[str] | None = None, kinds: Sequence[str] = ()
 ) -> None:
     written = export_threads(db.store, Scope(), ids, kinds=kinds)
     path.write_bytes(b"".join([line async for line in written]))
@@ -42,7 +42,9 @@ async def lines(path: Path) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.promise("B-07")
-async def test_a_person_is_taken_out_of_an_archive(db: hf.Database, tmp_path: Path, store_name: str) -> None:
+async def test_a_person_is_taken_out_of_an_archive(
+    db: clew.Database, tmp_path: Path, store_name: str
+) -> None:
     archive = tmp_path / "threads.jsonl"
     await export(db, archive)
     found = traces(archive.read_bytes(), "alice")
@@ -54,11 +56,13 @@ async def test_a_person_is_taken_out_of_an_archive(db: hf.Database, tmp_path: Pa
 
 
 @pytest.mark.promise("B-07")
-async def test_everybody_else_can_still_be_imported(db: hf.Database, tmp_path: Path, store_name: str) -> None:
+async def test_everybody_else_can_still_be_imported(
+    db: clew.Database, tmp_path: Path, store_name: str
+) -> None:
     archive = tmp_path / "threads.jsonl"
     await export(db, archive)
     await db.erase(owner="alice")
-    async with hf.open("memory://") as other:
+    async with clew.open("memory://") as other:
         done = await import_threads(other.store, Scope(), lines(archive))
         verdicts = [await other.thread(passed.thread).verify() for passed in done.threads]
 
@@ -67,7 +71,9 @@ async def test_everybody_else_can_still_be_imported(db: hf.Database, tmp_path: P
 
 
 @pytest.mark.promise("B-07")
-async def test_an_archive_of_one_person_goes_whole(db: hf.Database, tmp_path: Path, store_name: str) -> None:
+async def test_an_archive_of_one_person_goes_whole(
+    db: clew.Database, tmp_path: Path, store_name: str
+) -> None:
     archive = tmp_path / "alice.jsonl"
     await export(db, archive, ["alice-1", "alice-2"])
     await db.erase(owner="alice")
@@ -79,7 +85,7 @@ async def test_an_archive_of_one_person_goes_whole(db: hf.Database, tmp_path: Pa
 @pytest.mark.promise("B-07")
 @pytest.mark.parametrize("ids", [None, ["alice-1"]], ids=["rewritten", "removed"])
 async def test_zeros_are_written_over_what_an_archive_held(
-    db: hf.Database, tmp_path: Path, store_name: str, ids: list[str] | None
+    db: clew.Database, tmp_path: Path, store_name: str, ids: list[str] | None
 ) -> None:
     archive, blocks = tmp_path / "threads.jsonl", tmp_path / "below" / "blocks"
     await export(db, archive, ids)
@@ -97,8 +103,8 @@ async def test_a_thread_goes_with_its_fork_and_all_that_is_about_the_two(
     tmp_path: Path, store_name: str
 ) -> None:
     archive = tmp_path / "threads.jsonl"
-    async with hf.open(f"sqlite:///{tmp_path}/agent.db") as db:
-        runtime = hf.Runtime(db, model=ScriptedModel("Hi", "Hi", "Hi"), finalize=Finalizer())
+    async with clew.open(f"sqlite:///{tmp_path}/agent.db") as db:
+        runtime = clew.Runtime(db, model=ScriptedModel("Hi", "Hi", "Hi"), finalize=Finalizer())
         await runtime.run_turn("one", "My dog is called Rex.")
         await runtime.fork("one", "two")
         await runtime.run_turn("two", "My cat is called Tom.")
@@ -108,7 +114,7 @@ async def test_a_thread_goes_with_its_fork_and_all_that_is_about_the_two(
         held = archive.read_bytes()
         await db.erase(thread="one")
         left = archive.read_bytes()
-        async with hf.open("memory://") as empty:
+        async with clew.open("memory://") as empty:
             done = await import_threads(empty.store, Scope(), lines(archive))
 
     assert all(word in held for word in (b"Rex", b"Tom", b"memory/@two", b"positive"))
@@ -117,7 +123,7 @@ async def test_a_thread_goes_with_its_fork_and_all_that_is_about_the_two(
 
 
 @pytest.mark.promise("B-07")
-async def test_other_files_are_left_alone(db: hf.Database, tmp_path: Path, store_name: str) -> None:
+async def test_other_files_are_left_alone(db: clew.Database, tmp_path: Path, store_name: str) -> None:
     (tmp_path / "notes.jsonl").write_text('{"note": "alice"}\n', encoding="utf-8")
     await db.erase(owner="alice")
 
@@ -126,7 +132,7 @@ async def test_other_files_are_left_alone(db: hf.Database, tmp_path: Path, store
 
 @pytest.mark.promise("B-07")
 async def test_a_damaged_archive_makes_the_receipt_wait(
-    db: hf.Database, tmp_path: Path, store_name: str
+    db: clew.Database, tmp_path: Path, store_name: str
 ) -> None:
     archive = tmp_path / "threads.jsonl"
     await export(db, archive)
@@ -142,7 +148,7 @@ async def test_a_damaged_archive_makes_the_receipt_wait(
 
 @pytest.mark.promise("B-07")
 async def test_a_part_waits_until_an_archive_of_its_thread_is_gone(
-    db: hf.Database, tmp_path: Path, store_name: str
+    db: clew.Database, tmp_path: Path, store_name: str
 ) -> None:
     archive = tmp_path / "threads.jsonl"
     await export(db, archive, ["bob-1"])
@@ -157,13 +163,13 @@ async def test_a_part_waits_until_an_archive_of_its_thread_is_gone(
 
 @pytest.mark.promise("T-13", "B-06")
 async def test_a_thread_with_erased_parts_can_be_moved(
-    db: hf.Database, tmp_path: Path, store_name: str
+    db: clew.Database, tmp_path: Path, store_name: str
 ) -> None:
     thread = db.thread("bob-1")
     await thread.erase(["bob-item-1"])
     state, verdict = await thread.state(), await thread.verify()
     await export(db, tmp_path / "bob.jsonl", ["bob-1"])
-    async with hf.open("memory://") as other:
+    async with clew.open("memory://") as other:
         await import_threads(other.store, Scope(), lines(tmp_path / "bob.jsonl"))
         moved = other.thread("bob-1")
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
+import clew
+from clew.cli.app import run
 from tests.erasure.lives import live, raw, traces
 
 
 async def fill(url: str) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         await live(db, "alice", items=3)
         await live(db, "bob", items=3)
 
@@ -90,7 +90,7 @@ def test_verify_tells_an_erased_thread_from_a_missing_one(shell: Shell, file: Pa
 
 
 async def forget(file: Path) -> None:
-    async with hf.open(f"sqlite:///{file}") as db:
+    async with clew.open(f"sqlite:///{file}") as db:
         await db.thread("bob-1").delete()
 
 

@@ -15,9 +15,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-import holdfast as hf
-from holdfast.core.receipts import COMPLETE, PENDING
-from holdfast.stores.postgres import scrubbing
+import clew
+from clew.core.receipts import COMPLETE, PENDING
+from clew.stores.postgres import scrubbing
 from tests.erasure.lives import WORDS, live
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -25,18 +25,18 @@ pytestmark = [pytest.mark.postgres, pytest.mark.parametrize("store_name", ["post
 Raw = psycopg.Connection[Any]
 COLUMNS = """
 SELECT table_name, column_name, data_type FROM information_schema.columns
-WHERE table_schema = 'holdfast' ORDER BY 1, 2
+WHERE table_schema = 'clew' ORDER BY 1, 2
 """
 VACUUMED = """
 SELECT relname FROM pg_stat_user_tables
-WHERE schemaname = 'holdfast' AND relname <> 'meta' AND last_vacuum >= %s
+WHERE schemaname = 'clew' AND relname <> 'meta' AND last_vacuum >= %s
 """
 
 
 @pytest.fixture
 async def filled(postgres_database: PostgresDatabase) -> PostgresDatabase:
     """A database with two people in it."""
-    async with hf.open(postgres_database.url) as db:
+    async with clew.open(postgres_database.url) as db:
         await live(db, "alice", items=20)
         await live(db, "bob", items=20)
     return postgres_database
@@ -54,7 +54,7 @@ def where(admin: Raw, who: str) -> list[str]:
     found = []
     for table, column, kind in admin.execute(COLUMNS).fetchall():
         shown = "encode({}, 'escape')" if kind == "bytea" else "{}::text"
-        query = sql.SQL(f"SELECT count(*) FROM holdfast.{{}} WHERE {shown} ~* %s").format(
+        query = sql.SQL(f"SELECT count(*) FROM clew.{{}} WHERE {shown} ~* %s").format(
             sql.Identifier(table), sql.Identifier(column)
         )
         row = admin.execute(query, [f"{WORDS[who]}|{who}"]).fetchone()
@@ -76,7 +76,7 @@ async def test_nothing_is_left_in_any_column_and_vacuum_was_asked_for(
     filled: PostgresDatabase, admin: Raw, store_name: str
 ) -> None:
     found, (began,) = where(admin, "alice"), admin.execute("SELECT now()").fetchall()[0]
-    async with hf.open(filled.url) as db:
+    async with clew.open(filled.url) as db:
         receipt = await db.erase(owner="alice")
 
     assert {"items.body", "texts.words", "texts.text", "changesets.content", "threads.about"} <= set(found)
@@ -91,7 +91,7 @@ async def test_nothing_is_left_in_any_column_and_vacuum_was_asked_for(
 @pytest.mark.promise("B-07")
 async def test_the_other_person_is_still_there(filled: PostgresDatabase, admin: Raw, store_name: str) -> None:
     before = where(admin, "bob")
-    async with hf.open(filled.url) as db:
+    async with clew.open(filled.url) as db:
         await db.erase(owner="alice")
         ids = [thread.id for thread in (await db.threads(owner="bob", system=True)).threads]
         verdicts = [await db.thread(id).verify() for id in ids]
@@ -106,10 +106,10 @@ async def test_an_older_transaction_makes_the_receipt_wait(
     filled: PostgresDatabase, admin: Raw, store_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scrubbing, "LOOKS", 2)
-    async with hf.open(filled.url) as db:
+    async with clew.open(filled.url) as db:
         with psycopg.connect(filled.url) as reader:
             reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            reader.execute("SELECT count(*) FROM holdfast.items")
+            reader.execute("SELECT count(*) FROM clew.items")
             waiting = await db.erase(owner="alice")
         settled = await db.retention.settle()
 
@@ -122,10 +122,10 @@ async def test_a_role_that_may_not_vacuum_leaves_that_to_the_owner(
     filled: PostgresDatabase, admin: Raw, store_name: str
 ) -> None:
     name = f"login_{uuid4().hex}"
-    admin.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE holdfast_app").format(sql.Identifier(name)))
-    async with hf.open(filled.url_for(name)) as db:
+    admin.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE clew_app").format(sql.Identifier(name)))
+    async with clew.open(filled.url_for(name)) as db:
         waiting = await db.erase(owner="alice")
-    async with hf.open(filled.url) as db:
+    async with clew.open(filled.url) as db:
         settled = await db.retention.settle()
     admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
 
@@ -141,7 +141,7 @@ async def test_killed_in_the_middle_it_goes_on_and_ends(
 ) -> None:
     command = [sys.executable, "-m", "tests.erasure.dying", filled.url, "3"]
     died = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True)
-    async with hf.open(filled.url) as db:
+    async with clew.open(filled.url) as db:
         receipt = await db.erase(owner="alice")
         every = await db.retention.receipts()
 

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import ThreadNotFound
-from holdfast.core.values import Job, Record, RecordQuery
-from holdfast.runtime.ending import FEEDBACK
-from holdfast.runtime.episodes import ROW
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.runtime.memory.keeping import memory_of
-from holdfast.testing import ScriptedModel
+import clew
+from clew.core.errors import ThreadNotFound
+from clew.core.values import Job, Record, RecordQuery
+from clew.runtime.ending import FEEDBACK
+from clew.runtime.episodes import ROW
+from clew.runtime.memory.finalizing import Finalizer
+from clew.runtime.memory.keeping import memory_of
+from clew.testing import ScriptedModel
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "tenant"]
@@ -22,9 +22,9 @@ KINDS = ("run", ROW, FEEDBACK)
 
 
 @pytest.fixture
-async def talked(db: hf.Database) -> AsyncIterator[hf.Database]:
+async def talked(db: clew.Database) -> AsyncIterator[clew.Database]:
     """A thread and a fork of it that belong to nobody, each with a session that was ended."""
-    runtime = hf.Runtime(db, model=ScriptedModel("Hi", "Hi"), finalize=Finalizer())
+    runtime = clew.Runtime(db, model=ScriptedModel("Hi", "Hi"), finalize=Finalizer())
     await runtime.run_turn("one", "My dog is called Rex.")
     await runtime.fork("one", "two")
     await runtime.run_turn("two", "My cat is called Tom.")
@@ -34,16 +34,16 @@ async def talked(db: hf.Database) -> AsyncIterator[hf.Database]:
     await runtime.close()
 
 
-async def left(db: hf.Database) -> list[str]:
+async def left(db: clew.Database) -> list[str]:
     """What is there of anybody."""
     records = [record for kind in KINDS for record in await db.records.find(RecordQuery(kind=kind))]
     threads = (await db.threads(system=True)).threads
     named = [*(record.kind for record in records), *(thread.id for thread in threads)]
-    return sorted(name for name in named if name != "holdfast/receipts")
+    return sorted(name for name in named if name != "clew/receipts")
 
 
 @pytest.mark.promise("B-07")
-async def test_a_thread_goes_with_its_fork_and_what_both_left_behind(talked: hf.Database) -> None:
+async def test_a_thread_goes_with_its_fork_and_what_both_left_behind(talked: clew.Database) -> None:
     before = await left(talked)
     preview = await talked.erase(thread="one", dry_run=True)
     receipt = await talked.erase(thread="one")
@@ -54,7 +54,7 @@ async def test_a_thread_goes_with_its_fork_and_what_both_left_behind(talked: hf.
 
 
 @pytest.mark.promise("B-07")
-async def test_what_an_owner_remembers_of_one_thread_alone_goes_too(db: hf.Database) -> None:
+async def test_what_an_owner_remembers_of_one_thread_alone_goes_too(db: clew.Database) -> None:
     await db.create("one", owner="ann")
     await memory_of(db, "one").set_recall(on=False)
     await memory_of(db, "two").set_recall(on=False)
@@ -64,7 +64,7 @@ async def test_what_an_owner_remembers_of_one_thread_alone_goes_too(db: hf.Datab
 
 
 @pytest.mark.promise("B-07")
-async def test_what_is_about_a_deleted_thread_can_still_be_erased(talked: hf.Database) -> None:
+async def test_what_is_about_a_deleted_thread_can_still_be_erased(talked: clew.Database) -> None:
     for id in ("one", "two", "memory/@one", "memory/@two"):
         await talked.thread(id).delete()
     await talked.jobs.enqueue(Job(id="later", kind="k", body={"thread": "two"}))
@@ -83,7 +83,7 @@ async def test_what_is_about_a_deleted_thread_can_still_be_erased(talked: hf.Dat
 
 
 @pytest.mark.promise("B-07")
-async def test_what_somebody_else_keeps_about_a_deleted_thread_stays(db: hf.Database) -> None:
+async def test_what_somebody_else_keeps_about_a_deleted_thread_stays(db: clew.Database) -> None:
     await db.records.put(Record(kind="note", id="1", owner="bob", tags=("thread:one",), body="mine"))
 
     with pytest.raises(ThreadNotFound):

@@ -12,9 +12,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-import holdfast as hf
-from holdfast.core.receipts import COMPLETE, PENDING
-from holdfast.stores.sqlite import scrubbing
+import clew
+from clew.core.receipts import COMPLETE, PENDING
+from clew.stores.sqlite import scrubbing
 from tests.erasure.lives import WORDS, live, raw, traces
 
 pytestmark = pytest.mark.parametrize("store_name", ["sqlite"])
@@ -25,7 +25,7 @@ DYING = [sys.executable, "-m", "tests.erasure.dying"]
 async def file(tmp_path: Path) -> Path:
     """A file with two people in it."""
     path = tmp_path / "agent.db"
-    async with hf.open(f"sqlite:///{path}") as db:
+    async with clew.open(f"sqlite:///{path}") as db:
         await live(db, "alice")
         await live(db, "bob")
     return path
@@ -43,7 +43,7 @@ def index_of(path: Path) -> bytes:
 @pytest.mark.promise("B-07")
 async def test_no_word_and_no_token_is_left_in_the_file_or_the_wal(file: Path, store_name: str) -> None:
     found, indexed = traces(raw(file), "alice"), traces(index_of(file), "alice")
-    async with hf.open(f"sqlite:///{file}") as db:
+    async with clew.open(f"sqlite:///{file}") as db:
         receipt = await db.erase(owner="alice")
         left = traces(raw(file), "alice")
 
@@ -64,7 +64,7 @@ def free_pages(path: Path) -> int:
 
 @pytest.mark.promise("B-07")
 async def test_the_other_persons_bytes_are_all_still_there(file: Path, store_name: str) -> None:
-    async with hf.open(f"sqlite:///{file}") as db:
+    async with clew.open(f"sqlite:///{file}") as db:
         ids = [thread.id for thread in (await db.threads(owner="bob", system=True)).threads]
         before = [await db.thread(id).changesets(limit=500) for id in ids]
         records = traces(raw(file), "bob")
@@ -94,11 +94,11 @@ async def test_what_leads_to_the_pages_of_the_index_keeps_no_word(
 ) -> None:
     path = tmp_path / "agent.db"
     said = {who: [f"m{n * 2 + first:05}{who}" for n in range(1500)] for first, who in enumerate(WORDS)}
-    async with hf.open(f"sqlite:///{path}") as db:
+    async with clew.open(f"sqlite:///{path}") as db:
         for who, words in said.items():
             thread = await db.create(who, owner=who)
             for start in range(0, 1500, 50):
-                await thread.append(items=[hf.user(" ".join(words[start : start + 50]))])
+                await thread.append(items=[clew.user(" ".join(words[start : start + 50]))])
                 await db.index()
         if parts == "one":
             with apsw.Connection(str(path)) as connection:
@@ -114,12 +114,12 @@ async def test_what_leads_to_the_pages_of_the_index_keeps_no_word(
 
 @pytest.mark.promise("B-07")
 async def test_a_part_leaves_no_bytes_either(file: Path, store_name: str) -> None:
-    async with hf.open(f"sqlite:///{file}") as db:
+    async with clew.open(f"sqlite:///{file}") as db:
         thread = db.thread("bob-1")
         secret = "popocatepetl"
-        patches = [hf.set(["note", "said"], secret)]
-        await thread.append(items=[hf.user(f"{secret} it is", id="x")], patches=patches, key="said")
-        await thread.append(patches=[hf.delete(["note", "said"])])
+        patches = [clew.set(["note", "said"], secret)]
+        await thread.append(items=[clew.user(f"{secret} it is", id="x")], patches=patches, key="said")
+        await thread.append(patches=[clew.delete(["note", "said"])])
         await thread.fork("bob-3")
         await db.index()
         found = raw(file).count(secret.encode())
@@ -136,12 +136,12 @@ async def test_a_part_leaves_no_bytes_either(file: Path, store_name: str) -> Non
 async def test_a_state_that_was_kept_whole_leaves_no_bytes_when_a_part_goes(
     file: Path, store_name: str
 ) -> None:
-    async with hf.open(f"sqlite:///{file}") as db:
+    async with clew.open(f"sqlite:///{file}") as db:
         thread = await db.create("anchored", owner="bob")
-        await thread.append(items=[hf.user("Hi", id="x")], patches=[hf.set(["said"], "popocatepetl")])
+        await thread.append(items=[clew.user("Hi", id="x")], patches=[clew.set(["said"], "popocatepetl")])
         for number in range(40):
-            await thread.append(patches=[hf.set(["note"], f"{number} " * 400)])
-        await thread.append(patches=[hf.delete(["said"])])
+            await thread.append(patches=[clew.set(["note"], f"{number} " * 400)])
+        await thread.append(patches=[clew.delete(["said"])])
         with closing(apsw.Connection(str(file))) as reader:
             states = [bytes(state) for (state,) in reader.execute("SELECT state FROM anchors")]
         await thread.erase(["x"])
@@ -156,7 +156,7 @@ async def test_a_reader_that_holds_the_log_makes_the_receipt_wait(
 ) -> None:
     monkeypatch.setattr(scrubbing, "PATIENCE", 0.1)
     reader = apsw.Connection(str(file))
-    async with hf.open(f"sqlite:///{file}") as db:
+    async with clew.open(f"sqlite:///{file}") as db:
         reader.execute("BEGIN; SELECT count(*) FROM items").fetchall()
         waiting = await db.erase(owner="alice")
         still = await db.retention.settle()
@@ -176,7 +176,7 @@ async def test_erasing_again_completes_what_waited(
 ) -> None:
     monkeypatch.setattr(scrubbing, "PATIENCE", 0.1)
     writer = apsw.Connection(str(file))
-    async with hf.open(f"sqlite:///{file}") as db:
+    async with clew.open(f"sqlite:///{file}") as db:
         real = scrubbing._scrubbed
 
         def locked(connection: apsw.Connection) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ async def test_a_log_that_is_being_moved_to_the_file_is_waited_for(
 async def test_killed_in_the_middle_it_goes_on_and_ends(file: Path, store_name: str, commits: int) -> None:
     command = [*DYING, f"sqlite:///{file}", str(commits)]
     died = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True)
-    async with hf.open(f"sqlite:///{file}") as db:
+    async with clew.open(f"sqlite:///{file}") as db:
         receipts = await db.retention.receipts()
         receipt = await db.erase(owner="alice")
         every = await db.retention.receipts()
@@ -239,7 +239,7 @@ async def test_killed_in_the_middle_it_goes_on_and_ends(file: Path, store_name: 
 @pytest.mark.promise("B-07")
 async def test_what_another_process_writes_meanwhile_goes_too(file: Path, store_name: str) -> None:
     command = [*DYING, f"sqlite:///{file}", "write"]
-    async with hf.open(f"sqlite:///{file}") as db:
+    async with clew.open(f"sqlite:///{file}") as db:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:  # noqa: ASYNC220 - it takes no time
             assert writer.stdout is not None
             await asyncio.to_thread(writer.stdout.readline)

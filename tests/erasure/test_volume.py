@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.erasing import read_sought
-from holdfast.core.errors import LegalHold, ThreadNotFound, VersionConflict
-from holdfast.core.manifest_files import Place, file_name
-from holdfast.core.planning import Plan, Setting
-from holdfast.core.receipts import COMPLETE, UNFINISHED, Sought, subject_of
-from holdfast.core.retaining import Rule
-from holdfast.core.rows import Asking
-from holdfast.core.values import Exact, Record, Scope
-from holdfast.threads.files import NOT_NAMED
-from holdfast.workbench.manifests import exported
-from holdfast.workbench.volume import Volume
-from holdfast.workbench.volumes import Volumes
+import clew
+from clew.core.erasing import read_sought
+from clew.core.errors import LegalHold, ThreadNotFound, VersionConflict
+from clew.core.manifest_files import Place, file_name
+from clew.core.planning import Plan, Setting
+from clew.core.receipts import COMPLETE, UNFINISHED, Sought, subject_of
+from clew.core.retaining import Rule
+from clew.core.rows import Asking
+from clew.core.values import Exact, Record, Scope
+from clew.threads.files import NOT_NAMED
+from clew.workbench.manifests import exported
+from clew.workbench.volume import Volume
+from clew.workbench.volumes import Volumes
 from tests.erasure.lives import WORDS
 from tests.support.manifests import save
 from tests.support.tenants import db, postgres_url, tenant
@@ -38,16 +38,16 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def kept(root: Path) -> AsyncIterator[hf.Database]:
+async def kept(root: Path) -> AsyncIterator[clew.Database]:
     """A database with two people, each with a thread and a fork, and all that a volume can hold of them."""
-    async with hf.open("memory://", files=Volumes(root)) as db:
+    async with clew.open("memory://", files=Volumes(root)) as db:
         for who in WORDS:
             await live(db, root, who)
         yield db
 
 
 @pytest.fixture
-async def kept_anywhere(db: hf.Database, root: Path) -> hf.Database:
+async def kept_anywhere(db: clew.Database, root: Path) -> clew.Database:
     """The same on each store."""
     db.files = Volumes(root)
     for who in WORDS:
@@ -55,10 +55,10 @@ async def kept_anywhere(db: hf.Database, root: Path) -> hf.Database:
     return db
 
 
-async def live(db: hf.Database, root: Path, who: str) -> None:
+async def live(db: clew.Database, root: Path, who: str) -> None:
     word = WORDS[who]
     thread = await db.create(f"{who}-1", owner=who)
-    await thread.append(items=[hf.user(f"{word} was said")])
+    await thread.append(items=[clew.user(f"{word} was said")])
     await thread.fork(f"{who}-2")
     await asyncio.to_thread(write_files, Volume(root, db.tenant, who), word)
     for id, workspace, user in ((f"{who}-1", "a", who), (f"{who}-2", "b", who), (f"{who}-1", "a", None)):
@@ -115,7 +115,7 @@ def files_of(counts: dict[str, int]) -> dict[str, int]:
 
 
 @pytest.mark.promise("B-07", "F-04")
-async def test_nothing_of_a_person_is_left_on_the_volume(kept_anywhere: hf.Database, root: Path) -> None:
+async def test_nothing_of_a_person_is_left_on_the_volume(kept_anywhere: clew.Database, root: Path) -> None:
     before, others = traces(root, "alice"), traces(root, "bob")
     preview = await kept_anywhere.erase(owner="alice", dry_run=True)
     receipt = await kept_anywhere.erase(owner="alice")
@@ -130,7 +130,7 @@ async def test_nothing_of_a_person_is_left_on_the_volume(kept_anywhere: hf.Datab
 
 @pytest.mark.promise("B-07")
 async def test_bytes_are_written_over_before_their_file_goes(
-    kept: hf.Database, root: Path, monkeypatch: pytest.MonkeyPatch
+    kept: clew.Database, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[bytes] = []
     unlink = os.unlink
@@ -149,7 +149,7 @@ async def test_bytes_are_written_over_before_their_file_goes(
 
 
 @pytest.mark.promise("B-07")
-async def test_a_hold_keeps_the_files_too(kept: hf.Database, root: Path) -> None:
+async def test_a_hold_keeps_the_files_too(kept: clew.Database, root: Path) -> None:
     before = traces(root, "alice")
     await kept.retention.hold(thread="alice-2", reason="case 12")
     with pytest.raises(LegalHold):
@@ -162,7 +162,7 @@ async def test_a_hold_keeps_the_files_too(kept: hf.Database, root: Path) -> None
 
 @pytest.mark.promise("B-07")
 async def test_a_hold_that_comes_once_the_erasure_has_begun_keeps_the_files(
-    kept: hf.Database, root: Path, monkeypatch: pytest.MonkeyPatch
+    kept: clew.Database, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = traces(root, "alice")
     change, holds = kept.store.change, iter(["case 12"])
@@ -183,7 +183,7 @@ async def test_a_hold_that_comes_once_the_erasure_has_begun_keeps_the_files(
 
 
 @pytest.mark.promise("B-07")
-async def test_what_links_lead_to_is_left_alone(kept: hf.Database, root: Path, tmp_path: Path) -> None:
+async def test_what_links_lead_to_is_left_alone(kept: clew.Database, root: Path, tmp_path: Path) -> None:
     (outside := tmp_path / "outside").mkdir()
     for name in ("linked", "named-twice"):
         (outside / name).write_text("somebody else's")
@@ -199,7 +199,7 @@ async def test_what_links_lead_to_is_left_alone(kept: hf.Database, root: Path, t
 
 @pytest.mark.promise("B-07")
 async def test_without_a_volume_the_receipt_says_that_none_was_looked_at() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         await db.create("one", owner="alice")
         receipt = await db.erase(owner="alice")
 
@@ -207,7 +207,7 @@ async def test_without_a_volume_the_receipt_says_that_none_was_looked_at() -> No
 
 
 async def test_a_person_who_has_nothing_on_the_volume_is_erased_all_the_same(root: Path) -> None:
-    async with hf.open("memory://", files=Volumes(root)) as db:
+    async with clew.open("memory://", files=Volumes(root)) as db:
         await db.create("one", owner="alice")
         receipt = await db.erase(owner="alice")
 
@@ -219,7 +219,7 @@ async def test_a_person_who_has_nothing_on_the_volume_is_erased_all_the_same(roo
 
 @pytest.mark.promise("B-07", "F-04")
 async def test_a_thread_takes_its_manifests_along_and_those_of_its_forks(
-    kept: hf.Database, root: Path
+    kept: clew.Database, root: Path
 ) -> None:
     receipt = await kept.erase(thread="alice-1")
     left = [path for path in traces(root, "alice") if "react-session-alice" in path]
@@ -229,7 +229,7 @@ async def test_a_thread_takes_its_manifests_along_and_those_of_its_forks(
 
 
 @pytest.mark.promise("B-07")
-async def test_a_thread_takes_the_files_along_that_it_has_made(kept: hf.Database, root: Path) -> None:
+async def test_a_thread_takes_the_files_along_that_it_has_made(kept: clew.Database, root: Path) -> None:
     body = {"path": "artifacts/1/map.txt"}
     await kept.records.put(Record(kind="artifact", id="1", owner="alice", tags=("alice-1",), body=body))
     receipt = await kept.erase(thread="alice-1")
@@ -243,7 +243,7 @@ async def test_a_thread_takes_the_files_along_that_it_has_made(kept: hf.Database
 @pytest.mark.promise("B-07")
 @pytest.mark.parametrize("path", ["../bob/artifacts/1/map.txt", "/etc/passwd", "artifacts/../../bob", ""])
 async def test_a_record_cannot_lead_an_erasure_to_somebody_elses_files(
-    kept: hf.Database, root: Path, path: str
+    kept: clew.Database, root: Path, path: str
 ) -> None:
     others = traces(root, "bob")
     record = Record(kind="artifact", id="1", owner="alice", tags=("alice-1",), body={"path": path})
@@ -254,7 +254,7 @@ async def test_a_record_cannot_lead_an_erasure_to_somebody_elses_files(
 
 
 @pytest.mark.promise("B-07")
-async def test_a_manifest_whose_thread_is_gone_can_be_erased(kept: hf.Database, root: Path) -> None:
+async def test_a_manifest_whose_thread_is_gone_can_be_erased(kept: clew.Database, root: Path) -> None:
     without = kept.scope(tenant=kept.tenant)
     without.files = None
     await without.thread("bob-2").delete()
@@ -266,7 +266,7 @@ async def test_a_manifest_whose_thread_is_gone_can_be_erased(kept: hf.Database, 
 
 
 @pytest.mark.promise("F-04")
-async def test_a_thread_that_is_deleted_takes_its_manifest_along(kept: hf.Database, root: Path) -> None:
+async def test_a_thread_that_is_deleted_takes_its_manifest_along(kept: clew.Database, root: Path) -> None:
     with pytest.raises(VersionConflict):
         await kept.thread("alice-1").delete(expect=Exact(99))
     before = [path for path in traces(root, "alice") if "react-session-alice-1" in path]
@@ -278,7 +278,7 @@ async def test_a_thread_that_is_deleted_takes_its_manifest_along(kept: hf.Databa
 
 
 @pytest.mark.promise("B-07")
-async def test_a_rule_that_lets_threads_go_lets_their_manifests_go(kept: hf.Database, root: Path) -> None:
+async def test_a_rule_that_lets_threads_go_lets_their_manifests_go(kept: clew.Database, root: Path) -> None:
     now = (await kept.thread("alice-1").head()).updated + 10 * 24 * 60 * 60 * 1000
     await kept.retention.apply([Rule(name="once", days=5)], now=now)
 
@@ -289,9 +289,9 @@ async def test_a_rule_that_lets_threads_go_lets_their_manifests_go(kept: hf.Data
 
 
 @pytest.mark.promise("B-07")
-async def test_a_part_takes_the_manifests_along_that_hold_it(kept: hf.Database, root: Path) -> None:
+async def test_a_part_takes_the_manifests_along_that_hold_it(kept: clew.Database, root: Path) -> None:
     thread = kept.thread("alice-2")
-    await thread.append(items=[hf.user("zanzibarquartz once more", id="x")])
+    await thread.append(items=[clew.user("zanzibarquartz once more", id="x")])
     receipt = await thread.erase(["x"])
     left = traces(root, "alice")
 
@@ -301,7 +301,7 @@ async def test_a_part_takes_the_manifests_along_that_hold_it(kept: hf.Database, 
 
 
 @pytest.mark.promise("B-07")
-async def test_a_part_that_is_held_leaves_the_manifests(kept: hf.Database, root: Path) -> None:
+async def test_a_part_that_is_held_leaves_the_manifests(kept: clew.Database, root: Path) -> None:
     before = traces(root, "alice")
     (item,) = await kept.thread("alice-1").items()
     await kept.retention.hold(owner="alice", reason="case 12")
@@ -314,9 +314,9 @@ async def test_a_part_that_is_held_leaves_the_manifests(kept: hf.Database, root:
 @pytest.mark.crash
 @pytest.mark.promise("B-07")
 async def test_a_part_that_was_broken_off_is_settled_with_its_manifests(
-    kept: hf.Database, root: Path
+    kept: clew.Database, root: Path
 ) -> None:
-    await kept.thread("alice-1").append(items=[hf.user("zanzibarquartz once more", id="x")])
+    await kept.thread("alice-1").append(items=[clew.user("zanzibarquartz once more", id="x")])
     kept.files = Dying(root, "put_aside", after=False)
     with pytest.raises(Killed):
         await kept.thread("alice-1").erase(["x"])
@@ -367,7 +367,7 @@ class Dying(Volumes):
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("call", ["put_aside", "remove"])
 async def test_broken_off_it_goes_on_and_counts_every_file_once(
-    kept_anywhere: hf.Database, root: Path, call: str, *, after: bool
+    kept_anywhere: clew.Database, root: Path, call: str, *, after: bool
 ) -> None:
     kept_anywhere.files = Dying(root, call, after=after)
     with pytest.raises(Killed):
@@ -384,7 +384,9 @@ async def test_broken_off_it_goes_on_and_counts_every_file_once(
 
 @pytest.mark.crash
 @pytest.mark.promise("B-07")
-async def test_what_was_written_after_it_was_broken_off_is_counted_too(kept: hf.Database, root: Path) -> None:
+async def test_what_was_written_after_it_was_broken_off_is_counted_too(
+    kept: clew.Database, root: Path
+) -> None:
     kept.files = Dying(root, "remove", after=False)
     with pytest.raises(Killed):
         await kept.erase(owner="alice")
@@ -399,9 +401,9 @@ async def test_what_was_written_after_it_was_broken_off_is_counted_too(kept: hf.
 DYING = """
 import asyncio, os, signal, sys
 from pathlib import Path
-import holdfast as hf
-from holdfast.workbench import folders
-from holdfast.workbench.volumes import Volumes
+import clew
+from clew.workbench import folders
+from clew.workbench.volumes import Volumes
 left = iter(range(int(sys.argv[3])))
 unlink = os.unlink
 def dying(path, *, dir_fd=None):
@@ -409,7 +411,7 @@ def dying(path, *, dir_fd=None):
         os.kill(os.getpid(), signal.SIGKILL)
     unlink(path, dir_fd=dir_fd)
 async def main():
-    async with hf.open(sys.argv[1], files=Volumes(Path(sys.argv[2]))) as db:
+    async with clew.open(sys.argv[1], files=Volumes(Path(sys.argv[2]))) as db:
         os.unlink = dying
         await db.erase(owner="alice")
 asyncio.run(main())
@@ -421,12 +423,12 @@ asyncio.run(main())
 @pytest.mark.parametrize("removed", [0, 5])
 async def test_killed_while_files_are_removed_it_goes_on(tmp_path: Path, root: Path, removed: int) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
-    async with hf.open(url, files=Volumes(root)) as db:
+    async with clew.open(url, files=Volumes(root)) as db:
         await live(db, root, "alice")
     command = [sys.executable, "-c", DYING, url, str(root), str(removed)]
     died = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True)
     between = traces(root, "alice")
-    async with hf.open(url, files=Volumes(root)) as db:
+    async with clew.open(url, files=Volumes(root)) as db:
         receipt = await db.erase(owner="alice")
 
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()
@@ -438,7 +440,7 @@ async def test_killed_while_files_are_removed_it_goes_on(tmp_path: Path, root: P
 @pytest.mark.race
 @pytest.mark.promise("B-07")
 async def test_somebody_who_writes_meanwhile_leaves_whole_files_or_none(
-    kept: hf.Database, root: Path
+    kept: clew.Database, root: Path
 ) -> None:
     volume = Volume(root, kept.tenant, "alice")
     done = asyncio.Event()
@@ -460,7 +462,7 @@ async def test_somebody_who_writes_meanwhile_leaves_whole_files_or_none(
     assert traces(root, "alice") == []
 
 
-async def test_what_is_sought_of_an_owner_names_their_threads(kept: hf.Database) -> None:
+async def test_what_is_sought_of_an_owner_names_their_threads(kept: clew.Database) -> None:
     subject = subject_of("alice", None, with_crisis_log=False)
     asking = read_sought(subject, ["alice-1"])
     found = await kept.store.read(Scope(tenant=kept.tenant), asking)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.server.settings import ServerSettings
-from holdfast.workbench.volumes import Volumes
+import clew
+from clew.cli.app import run
+from clew.server.settings import ServerSettings
+from clew.workbench.volumes import Volumes
 from tests.erasure.lives import WORDS
 from tests.erasure.test_volume import COUNTS, files_of, live, traces
 from tests.server.conftest import Users, served
@@ -29,7 +29,7 @@ def url(tmp_path: Path, root: Path) -> str:
     url = f"sqlite:///{tmp_path}/agent.db"
 
     async def fill() -> None:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             for who in WORDS:
                 await live(db, root, who)
 
@@ -61,7 +61,7 @@ def test_a_person_is_erased_from_the_volume_by_command(
 def test_the_environment_names_the_volume(
     url: str, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_VOLUME", str(root))
+    monkeypatch.setenv("CLEW_VOLUME", str(root))
     receipt = answered(capsys, "erase", "--thread", "alice-1", "--db", url, "--yes")
 
     assert files_of(receipt["counts"]) == {"files in manifests": 6}
@@ -91,7 +91,7 @@ def test_what_a_rule_lets_go_goes_from_the_volume(
 # Over HTTP.
 
 
-async def users_of(db: hf.Database, root: Path) -> None:
+async def users_of(db: clew.Database, root: Path) -> None:
     db.files = None
     for who in WORDS:
         await live(db, root, who)
@@ -99,7 +99,7 @@ async def users_of(db: hf.Database, root: Path) -> None:
 
 @pytest.mark.promise("B-07", "F-04")
 async def test_a_server_with_a_volume_erases_from_it(root: Path) -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         await users_of(db, root)
         async with served(db, settings=ServerSettings(volume=str(root))) as users:
             done = await users("carol").operator.erase(owner="alice")
@@ -111,7 +111,7 @@ async def test_a_server_with_a_volume_erases_from_it(root: Path) -> None:
 @pytest.mark.promise("F-04")
 @pytest.mark.parametrize("what", ["threads", "sessions"])
 async def test_a_thread_deleted_over_http_takes_its_manifest_along(root: Path, what: str) -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         await users_of(db, root)
         async with served(db, settings=ServerSettings(volume=str(root))) as users:
             await refused_for_others(users, what)
@@ -129,12 +129,12 @@ async def refused_for_others(users: Users, what: str) -> None:
 
 @pytest.mark.promise("F-05")
 async def test_everything_about_a_person_holds_their_files_over_http(root: Path) -> None:
-    async with hf.open("memory://", files=Volumes(root)) as db:
+    async with clew.open("memory://", files=Volumes(root)) as db:
         for who in WORDS:
             await live(db, root, who)
         async with served(db) as users:
             lines = [json.loads(line) for line in (await users("alice").export_person()).splitlines()]
-    files = [line for line in lines if line["holdfast"] == "file"]
+    files = [line for line in lines if line["clew"] == "file"]
 
     assert {file["owner"] for file in files} == {"alice"}
     assert len(files) == 4 + 3

@@ -14,8 +14,8 @@ from tests.support.nested import only_plugins
 OPENING = """
 from contextlib import asynccontextmanager
 import pytest
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing import StoreContract
+from clew.stores.memory import MemoryStore
+from clew.testing import StoreContract
 
 
 class TestOurs(StoreContract):
@@ -32,8 +32,8 @@ class TestOurs(StoreContract):
 """
 STORE = """
 import pytest_asyncio
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing import StoreContract
+from clew.stores.memory import MemoryStore
+from clew.testing import StoreContract
 
 
 class TestOurs(StoreContract):
@@ -42,7 +42,7 @@ class TestOurs(StoreContract):
         yield MemoryStore(clock=clock)
 """
 NOTHING = """
-from holdfast.testing import StoreContract
+from clew.testing import StoreContract
 
 
 class TestOurs(StoreContract):
@@ -55,7 +55,7 @@ def ran(directory: Path, text: str, *options: str) -> str:
     (directory / "test_ours.py").write_text(text, encoding="utf-8")
     (directory / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers", *options]
-    settings = {**os.environ, **only_plugins("asyncio", "holdfast.testing.plugin")}
+    settings = {**os.environ, **only_plugins("asyncio", "clew.testing.plugin")}
     return subprocess.run(
         command, cwd=directory, env=settings, capture_output=True, text=True, check=False
     ).stdout

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import HoldfastError
-from holdfast.core.planning import Plan
-from holdfast.core.rows import Asking
-from holdfast.stores.sqlite import connection
+import clew
+from clew.core.errors import ClewError
+from clew.core.planning import Plan
+from clew.core.rows import Asking
+from clew.stores.sqlite import connection
 from tests.crash.apart import Apart, apart, pipe
 from tests.support.shared_postgres import PostgresDatabase
 
-CALLS: dict[str, Callable[[hf.Database], Coroutine[Any, Any, object]]] = {
-    "append": lambda db: db.thread("thread").append(items=[hf.user("from the child")]),
+CALLS: dict[str, Callable[[clew.Database], Coroutine[Any, Any, object]]] = {
+    "append": lambda db: db.thread("thread").append(items=[clew.user("from the child")]),
     "items": lambda db: db.thread("thread").items(),
     "report": lambda db: db.report(),
     "close": lambda db: db.close(),
@@ -34,7 +34,7 @@ def use_in_child(url: str) -> tuple[dict[str, str], int]:
     """The code of the error that each call gives in a child, and the version that the parent comes to."""
     warnings.simplefilter("ignore", DeprecationWarning)  # about forking beside threads, which is on purpose
     with asyncio.Runner() as runner:
-        db: hf.Database = runner.run(_opened(url))
+        db: clew.Database = runner.run(_opened(url))
         out, into = os.pipe()
         child = os.fork()
         if child == 0:
@@ -43,20 +43,20 @@ def use_in_child(url: str) -> tuple[dict[str, str], int]:
         with os.fdopen(out, "r") as lines:
             codes = dict(line.split() for line in lines)
         os.waitpid(child, 0)
-        committed = runner.run(db.thread("thread").append(items=[hf.user("from the parent")]))
+        committed = runner.run(db.thread("thread").append(items=[clew.user("from the parent")]))
         runner.run(db.close())
     return codes, committed.version
 
 
-async def _opened(url: str) -> hf.Database:
-    db = await hf.open(url)
+async def _opened(url: str) -> clew.Database:
+    db = await clew.open(url)
     thread = await db.create("thread")
-    await thread.append(items=[hf.user("from the parent")])
+    await thread.append(items=[clew.user("from the parent")])
     await thread.items()
     return db
 
 
-def _tell_codes(db: hf.Database, into: int) -> None:
+def _tell_codes(db: clew.Database, into: int) -> None:
     try:
         asyncio.set_event_loop(None)
         asyncio.events._set_running_loop(None)
@@ -71,7 +71,7 @@ async def _code(call: Coroutine[Any, Any, object]) -> str:
     try:
         async with asyncio.timeout(5):
             await call
-    except HoldfastError as error:
+    except ClewError as error:
         return error.code
     except TimeoutError:
         return "hung"
@@ -85,14 +85,14 @@ def die_while_writing(path: str, line: Connection) -> None:
 
 
 async def _die_while_writing(path: str, line: Connection) -> None:
-    db = await hf.open(f"sqlite:///{path}")
-    await hf.open(f"sqlite:///{path}")  # a store that is alone takes no turns
+    db = await clew.open(f"sqlite:///{path}")
+    await clew.open(f"sqlite:///{path}")  # a store that is alone takes no turns
     await db.create("thread")
     child = os.fork()
     if child == 0:
         signal.pause()
     line.send(child)
-    await db.store.change(hf.Scope(), lambda _: _die())
+    await db.store.change(clew.Scope(), lambda _: _die())
 
 
 def _die() -> Asking[Plan]:
@@ -113,8 +113,8 @@ async def test_a_child_that_outlives_its_parent_keeps_nobody_from_writing(
     child = line.recv()
     try:
         await asyncio.to_thread(parent.process.join, 30)
-        async with hf.open(f"sqlite:///{path}") as db:
-            committed = await db.thread("thread").append(items=[hf.user("after all")])
+        async with clew.open(f"sqlite:///{path}") as db:
+            committed = await db.thread("thread").append(items=[clew.user("after all")])
     finally:
         os.kill(child, signal.SIGKILL)
         parent.end()

@@ -14,7 +14,7 @@ CARELESS = """
 import threading
 
 def test_careless():
-    threading.Thread(target=threading.Event().wait, name="holdfast-writer", daemon=True).start()
+    threading.Thread(target=threading.Event().wait, name="clew-writer", daemon=True).start()
 
 def test_after_it():
     pass
@@ -31,13 +31,13 @@ pytest_plugins = ["pytester"]
 
 def test_a_thread_that_does_not_end_is_named() -> None:
     before, end = set(threading.enumerate()), threading.Event()
-    thread = threading.Thread(target=end.wait, name="holdfast-forgotten")
+    thread = threading.Thread(target=end.wait, name="clew-forgotten")
     thread.start()
     left = left_behind(before, patience=0)
     end.set()
     thread.join()
 
-    assert left == ["holdfast-forgotten"]
+    assert left == ["clew-forgotten"]
 
 
 def test_a_thread_that_is_about_to_end_is_waited_for() -> None:
@@ -59,7 +59,7 @@ def left_behind_while_ending(before: set[threading.Thread]) -> list[str]:
             waited_for.set()
             super().join(timeout)
 
-    Ending(name="holdfast-ending").start()
+    Ending(name="clew-ending").start()
     return left_behind(before, patience=PATIENCE_SECONDS)
 
 
@@ -75,4 +75,4 @@ def test_the_test_that_left_a_thread_fails_and_the_next_does_not(
     result = pytester.runpytest_subprocess()
 
     result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*left threads behind: holdfast-writer*"])
+    result.stdout.fnmatch_lines(["*left threads behind: clew-writer*"])

@@ -12,13 +12,13 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 from psycopg_pool.base import AttemptWithBackoff
 
-import holdfast as hf
-from holdfast.core.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, ThreadNotFound, TooLarge
-from holdfast.core.values import AppendTo, Changeset, Put, Record, RecordQuery
-from holdfast.stores.postgres import pool as pools
-from holdfast.stores.postgres.address import parse
-from holdfast.stores.postgres.pool import Pool
-from holdfast.stores.postgres.store import PostgresStore
+import clew
+from clew.core.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, ThreadNotFound, TooLarge
+from clew.core.values import AppendTo, Changeset, Put, Record, RecordQuery
+from clew.stores.postgres import pool as pools
+from clew.stores.postgres.address import parse
+from clew.stores.postgres.pool import Pool
+from clew.stores.postgres.store import PostgresStore
 from tests.support.postgres import PostgresServer
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -60,7 +60,7 @@ class TestBrokenConnections:
     async def test_a_reader_does_not_notice(
         self, postgres_database: PostgresDatabase, store: PostgresStore
     ) -> None:
-        db = hf.Database(store)
+        db = clew.Database(store)
         thread = await db.create("thread")
         await asyncio.gather(*(thread.head() for _ in range(8)))
         ask(postgres_database, END_ALL)
@@ -72,11 +72,11 @@ class TestBrokenConnections:
     async def test_a_writer_is_told_and_repeats_under_its_key(
         self, postgres_database: PostgresDatabase, store: PostgresStore
     ) -> None:
-        thread = await hf.Database(store).create("thread")
+        thread = await clew.Database(store).create("thread")
         ask(postgres_database, END_ALL)
         with pytest.raises(OutcomeUnknown):
-            await thread.append(items=[hf.user("Hi")], key="once")
-        done = await thread.append(items=[hf.user("Hi")], key="once")
+            await thread.append(items=[clew.user("Hi")], key="once")
+        done = await thread.append(items=[clew.user("Hi")], key="once")
 
         assert done.version == 1
         assert len(await thread.items()) == 1
@@ -84,13 +84,13 @@ class TestBrokenConnections:
     async def test_one_fault_is_met_once(
         self, postgres_database: PostgresDatabase, store: PostgresStore
     ) -> None:
-        db = hf.Database(store)
+        db = clew.Database(store)
         threads = [await db.create(f"thread-{n}") for n in range(8)]
         await asyncio.gather(*(thread.head() for thread in threads))
         ask(postgres_database, END_ALL)
         with pytest.raises(OutcomeUnknown):
-            await threads[0].append(items=[hf.user("Hi")])
-        done = [await thread.append(items=[hf.user("Hi")]) for thread in threads[1:]]
+            await threads[0].append(items=[clew.user("Hi")])
+        done = [await thread.append(items=[clew.user("Hi")]) for thread in threads[1:]]
 
         assert [one.version for one in done] == [1] * 7
 
@@ -98,9 +98,9 @@ class TestBrokenConnections:
     @pytest.mark.slow
     async def test_a_server_that_comes_back_is_found_again(self, private_postgres: PostgresServer) -> None:
         await asyncio.to_thread(private_postgres.start)
-        async with hf.open(f"{private_postgres.url()}?pool_timeout=0.2") as db:
+        async with clew.open(f"{private_postgres.url()}?pool_timeout=0.2") as db:
             thread = await db.create("thread")
-            await thread.append(items=[hf.user("before")])
+            await thread.append(items=[clew.user("before")])
             await asyncio.to_thread(private_postgres.kill)
             with pytest.raises((StoreUnavailable, OutcomeUnknown)):
                 await thread.head()
@@ -126,7 +126,7 @@ class TestBrokenConnections:
         store = PostgresStore(nobody)
         async with asyncio.timeout(10):
             with pytest.raises(StoreUnavailable):
-                await hf.Database(store).thread("thread").head()
+                await clew.Database(store).thread("thread").head()
         await nobody.close()
 
         assert nobody.timeout == 30
@@ -135,15 +135,15 @@ class TestBrokenConnections:
         store = await PostgresStore.open(postgres_database.url)
         await store.close()
         with pytest.raises(StoreClosed):
-            await hf.Database(store).create("thread")
+            await clew.Database(store).create("thread")
 
     async def test_calls_under_way_end_before_the_store_is_closed(
         self, postgres_database: PostgresDatabase
     ) -> None:
         store = await PostgresStore.open(postgres_database.url)
-        db = hf.Database(store)
+        db = clew.Database(store)
         threads = [await db.create(f"thread-{n}") for n in range(20)]
-        appends = [asyncio.create_task(thread.append(items=[hf.user("Hi")])) for thread in threads]
+        appends = [asyncio.create_task(thread.append(items=[clew.user("Hi")])) for thread in threads]
         await asyncio.sleep(0)
         await store.close()
         done = await asyncio.gather(*appends)
@@ -151,10 +151,10 @@ class TestBrokenConnections:
         assert [one.version for one in done] == [1] * 20
 
 
-async def _eventually(thread: hf.Thread) -> int:
+async def _eventually(thread: clew.Thread) -> int:
     while True:
         try:
-            return (await thread.append(items=[hf.user("after")], key="after")).version
+            return (await thread.append(items=[clew.user("after")], key="after")).version
         except (StoreUnavailable, OutcomeUnknown):
             await asyncio.sleep(0.05)
 
@@ -164,11 +164,11 @@ class TestOpening:
 
     @pytest.mark.promise("S-05")
     async def test_limits_reach_the_store_that_is_opened(self, postgres_database: PostgresDatabase) -> None:
-        async with hf.open(postgres_database.url, limits=hf.Limits(body=100)) as db:
+        async with clew.open(postgres_database.url, limits=clew.Limits(body=100)) as db:
             thread = await db.create("thread")
 
             with pytest.raises(TooLarge):
-                await thread.append(items=[hf.user("x" * 100)])
+                await thread.append(items=[clew.user("x" * 100)])
 
 
 class TestGivenPool:
@@ -184,9 +184,9 @@ class TestGivenPool:
             postgres_database.url, kwargs=options, min_size=1, max_size=2, open=False
         ) as pool:
             store = PostgresStore(pool)
-            db = hf.Database(store)
+            db = clew.Database(store)
             thread = await db.create("thread")
-            await thread.append(items=[hf.user("Hi")])
+            await thread.append(items=[clew.user("Hi")])
             await db.commit([Put(record=Record(kind="k", id=f"{n}", body=n)) for n in range(3)])
             await store.close()
             async with pool.connection() as connection:
@@ -211,7 +211,7 @@ class TestCancellation:
     async def test_cancelled_at_random_nothing_is_stranded(
         self, postgres_database: PostgresDatabase, store: PostgresStore
     ) -> None:
-        db, chance = hf.Database(store), random.Random(7)
+        db, chance = clew.Database(store), random.Random(7)
         threads = [await db.create(f"thread-{n}") for n in range(6)]
         for _ in range(40):
             calls = [asyncio.create_task(_anything(db, threads, chance)) for _ in range(12)]
@@ -220,7 +220,7 @@ class TestCancellation:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
         done = await asyncio.wait_for(
-            asyncio.gather(*(thread.append(items=[hf.user("last")]) for thread in threads)), 10
+            asyncio.gather(*(thread.append(items=[clew.user("last")]) for thread in threads)), 10
         )
         stats = store._connections.pool.get_stats()
         verdicts = [await thread.verify() for thread in threads]
@@ -236,14 +236,14 @@ class TestCancellation:
 
 
 def _anything(
-    db: hf.Database, threads: list[hf.Thread], chance: random.Random
+    db: clew.Database, threads: list[clew.Thread], chance: random.Random
 ) -> Coroutine[Any, Any, object]:
     """Some call, drawn."""
     thread = chance.choice(threads)
     record = Record(kind="k", id=chance.choice("ab"), body={})
     calls: list[Callable[[], Coroutine[Any, Any, object]]] = [
-        lambda: thread.append(items=[hf.user("Hi")], patches=[hf.increment(["n"])]),
-        lambda: thread.append(items=[hf.user("Hi")]),
+        lambda: thread.append(items=[clew.user("Hi")], patches=[clew.increment(["n"])]),
+        lambda: thread.append(items=[clew.user("Hi")]),
         lambda: db.commit([Put(record=record), AppendTo(thread=thread.id, change=Changeset())]),
         lambda: thread.items(last=5),
         thread.head,
@@ -252,7 +252,7 @@ def _anything(
     return chance.choice(calls)()
 
 
-async def _first(thread: hf.Thread) -> Changeset:
+async def _first(thread: clew.Thread) -> Changeset:
     async for change in thread.watch(after=0):
         return change
     raise AssertionError("the watch ended")
@@ -263,7 +263,7 @@ class TestOneThread:
 
     @pytest.mark.promise("T-02")
     async def test_many_tasks_on_one_thread_take_turns(self, store: PostgresStore) -> None:
-        db = hf.Database(store)
+        db = clew.Database(store)
         thread = await db.create("thread")
         plans = 0
         plan = store._plan
@@ -274,25 +274,25 @@ class TestOneThread:
             return await plan(*args, **kwargs)
 
         store._plan = counted  # type: ignore[method-assign]  # counted on its way
-        done = await asyncio.gather(*(thread.append(items=[hf.user(n)]) for n in range(60)))
+        done = await asyncio.gather(*(thread.append(items=[clew.user(n)]) for n in range(60)))
 
         assert sorted(one.version for one in done) == list(range(1, 61))
         assert plans <= 2 * 60
 
     async def test_another_process_is_seen_within_a_moment(self, postgres_database: PostgresDatabase) -> None:
-        async with hf.open(postgres_database.url) as one, hf.open(postgres_database.url) as other:
+        async with clew.open(postgres_database.url) as one, clew.open(postgres_database.url) as other:
             thread = await one.create("thread")
             watching = asyncio.create_task(_first(thread))
             await asyncio.sleep(0.05)
-            await other.thread("thread").append(items=[hf.user("Hi")])
+            await other.thread("thread").append(items=[clew.user("Hi")])
             change = await asyncio.wait_for(watching, 2)
 
         assert change.version == 1
 
     async def test_a_thread_deleted_while_it_is_read_is_not_found(self, store: PostgresStore) -> None:
-        db = hf.Database(store)
+        db = clew.Database(store)
         thread = await db.create("thread")
-        await thread.append(items=[hf.user("Hi")], patches=[hf.set(["a"], 1)])
+        await thread.append(items=[clew.user("Hi")], patches=[clew.set(["a"], 1)])
         fetch = store._connections.fetch
 
         async def meanwhile(name: str, values: Any = ()) -> Any:
@@ -312,21 +312,23 @@ class TestPreparedStatements:
     async def test_a_statement_that_was_dropped_is_prepared_again(
         self, postgres_database: PostgresDatabase
     ) -> None:
-        async with hf.open(f"{postgres_database.url}?pool_max=1") as db:
+        async with clew.open(f"{postgres_database.url}?pool_max=1") as db:
             thread = await db.create("thread")
-            await thread.append(items=[hf.user("before")])
+            await thread.append(items=[clew.user("before")])
             assert isinstance(db.store, PostgresStore)
             async with db.store._connections.pool.connection() as connection:
                 await connection.execute("DEALLOCATE ALL")
-            done = await thread.append(items=[hf.user("after")])
+            done = await thread.append(items=[clew.user("after")])
 
         assert done.version == 2
 
     async def test_two_stores_share_a_pool(self, postgres_database: PostgresDatabase) -> None:
         async with AsyncConnectionPool(postgres_database.url, min_size=1, max_size=1, open=False) as pool:
-            first, second = hf.Database(PostgresStore(pool)), hf.Database(PostgresStore(pool))
+            first, second = clew.Database(PostgresStore(pool)), clew.Database(PostgresStore(pool))
             await first.create("thread")
-            done = [await db.thread("thread").append(items=[hf.user("Hi")]) for db in (first, second, first)]
+            done = [
+                await db.thread("thread").append(items=[clew.user("Hi")]) for db in (first, second, first)
+            ]
 
         assert [one.version for one in done] == [1, 2, 3]
 
@@ -338,7 +340,7 @@ class TestSwallowedCancellation:
     async def test_a_cancellation_that_the_pool_swallows_is_not_lost(
         self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        thread = await hf.Database(store).create("thread")
+        thread = await clew.Database(store).create("thread")
         pool = store._connections.pool
         getconn, waiting = pool.getconn, asyncio.Event()
 

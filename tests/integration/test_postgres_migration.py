@@ -13,9 +13,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument, NewerFormat, NotMigrated, StoreUnavailable
-from holdfast.stores.postgres.schema import NEWEST, migrate
+import clew
+from clew.core.errors import InvalidArgument, NewerFormat, NotMigrated, StoreUnavailable
+from clew.stores.postgres.schema import NEWEST, migrate
 from tests.support.postgres import PostgresAddress, PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -23,21 +23,21 @@ pytestmark = pytest.mark.postgres
 ROOT = Path(__file__).parents[2]
 MIGRATES = """
 import asyncio, sys
-from holdfast.stores.postgres.schema import migrate
+from clew.stores.postgres.schema import migrate
 sys.stdin.readline()
 print(len(asyncio.run(migrate(sys.argv[1]))))
 """
 
 
 AS_BEFORE = """
-UPDATE holdfast.texts SET words = $$'fox':1 '#default'$$;
-DROP FUNCTION holdfast.within, holdfast.asked, holdfast.find_words, holdfast.words, holdfast.words_newest,
-    holdfast.word_count, holdfast.claim;
-CREATE FUNCTION holdfast.claim(text, text, text[], bigint, bigint, bigint, bytea)
+UPDATE clew.texts SET words = $$'fox':1 '#default'$$;
+DROP FUNCTION clew.within, clew.asked, clew.find_words, clew.words, clew.words_newest,
+    clew.word_count, clew.claim;
+CREATE FUNCTION clew.claim(text, text, text[], bigint, bigint, bigint, bytea)
     RETURNS void LANGUAGE sql AS '';
-CREATE FUNCTION holdfast.find_words(tsquery, text, bigint) RETURNS void LANGUAGE sql AS '';
-CREATE FUNCTION holdfast.words(text, text, tsquery, text, bigint) RETURNS void LANGUAGE sql AS '';
-UPDATE holdfast.meta SET schema = 3;
+CREATE FUNCTION clew.find_words(tsquery, text, bigint) RETURNS void LANGUAGE sql AS '';
+CREATE FUNCTION clew.words(text, text, tsquery, text, bigint) RETURNS void LANGUAGE sql AS '';
+UPDATE clew.meta SET schema = 3;
 """
 """Makes the search, and what later migrations replace, what it was before the fourth."""
 
@@ -107,13 +107,13 @@ class TestMigration:
     async def test_opening_migrates_and_again_does_nothing(
         self, postgres_server: PostgresAddress, empty: str
     ) -> None:
-        async with hf.open(postgres_server.url(empty)) as db:
+        async with clew.open(postgres_server.url(empty)) as db:
             await db.create("thread")
 
         assert await migrate(postgres_server.url(empty)) == []
 
     async def test_opening_at_once_is_fine(self, postgres_server: PostgresAddress, empty: str) -> None:
-        opened = await asyncio.gather(*(hf.open(postgres_server.url(empty)) for _ in range(4)))
+        opened = await asyncio.gather(*(clew.open(postgres_server.url(empty)) for _ in range(4)))
         for db in opened:
             await db.close()
 
@@ -128,9 +128,9 @@ class TestMigration:
         with psycopg.connect(private_postgres.url(), autocommit=True) as admin:
             admin.execute("CREATE ROLE keeper LOGIN CREATEROLE")
             admin.execute("GRANT CREATE ON DATABASE mine TO keeper")
-        async with hf.open(private_postgres.url("mine", "keeper")) as db:
+        async with clew.open(private_postgres.url("mine", "keeper")) as db:
             thread = await db.create("thread")
-            done = await thread.append(items=[hf.user("Hi")])
+            done = await thread.append(items=[clew.user("Hi")])
 
         assert done.version == 1
 
@@ -138,7 +138,7 @@ class TestMigration:
         self, postgres_server: PostgresAddress, empty: str, role: str
     ) -> None:
         with pytest.raises(NotMigrated) as caught:
-            await hf.open(postgres_server.url(empty, role))
+            await clew.open(postgres_server.url(empty, role))
 
         assert (caught.value.found, caught.value.known) == (0, NEWEST)
 
@@ -146,12 +146,12 @@ class TestMigration:
         self, postgres_server: PostgresAddress, empty: str
     ) -> None:
         url = postgres_server.url(empty)
-        async with hf.open(url) as db:
-            await (await db.create("thread")).append(items=[hf.user("a fox")])
+        async with clew.open(url) as db:
+            await (await db.create("thread")).append(items=[clew.user("a fox")])
             await db.index()
         with psycopg.connect(url, autocommit=True) as admin:
             admin.execute(AS_BEFORE)
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             found = await db.search("fox", any=True, thread="thread", log="history")
 
         assert [hit.text for hit in found] == ["a fox"]
@@ -159,22 +159,22 @@ class TestMigration:
     async def test_a_newer_schema_is_left_alone(self, postgres_server: PostgresAddress, empty: str) -> None:
         await migrate(postgres_server.url(empty))
         with psycopg.connect(postgres_server.url(empty), autocommit=True) as admin:
-            admin.execute("UPDATE holdfast.meta SET schema = 999")
+            admin.execute("UPDATE clew.meta SET schema = 999")
         with pytest.raises(NewerFormat):
-            await hf.open(postgres_server.url(empty))
+            await clew.open(postgres_server.url(empty))
         with pytest.raises(NewerFormat):
             await migrate(postgres_server.url(empty))
 
     async def test_a_server_that_is_not_there_is_unavailable(self) -> None:
         with pytest.raises(StoreUnavailable):
-            await hf.open("postgresql://nobody@127.0.0.1:1/nothing")
+            await clew.open("postgresql://nobody@127.0.0.1:1/nothing")
 
     async def test_a_database_that_is_not_there_is_unavailable(
         self, postgres_server: PostgresAddress
     ) -> None:
         with pytest.raises(StoreUnavailable, match="does not exist"):
-            await hf.open(postgres_server.url("no_such_database"))
+            await clew.open(postgres_server.url("no_such_database"))
 
     async def test_a_parameter_that_makes_no_sense_is_refused(self, postgres_server: PostgresAddress) -> None:
         with pytest.raises(InvalidArgument, match="pool_max"):
-            await hf.open(f"{postgres_server.url()}?pool_max=many")
+            await clew.open(f"{postgres_server.url()}?pool_max=many")

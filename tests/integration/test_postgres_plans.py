@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-import holdfast as hf
-from holdfast.core.values import Put, Record
+import clew
+from clew.core.values import Put, Record
 from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = pytest.mark.postgres
@@ -17,35 +17,33 @@ pytestmark = pytest.mark.postgres
 CROWD = 20_000
 CALM = """
 DO $$ DECLARE name text; BEGIN
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' LOOP
-        EXECUTE format('ALTER TABLE holdfast.%I SET (autovacuum_enabled = false)', name);
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'clew' LOOP
+        EXECUTE format('ALTER TABLE clew.%I SET (autovacuum_enabled = false)', name);
     END LOOP;
 END $$
 """
 GROW = f"""
-INSERT INTO holdfast.threads (tenant, key, id, owner, created, updated, version, hash, counters)
+INSERT INTO clew.threads (tenant, key, id, owner, created, updated, version, hash, counters)
     SELECT tenant, gen_random_uuid(), 'crowd ' || n, owner, created + n, updated, version, hash, counters
-    FROM holdfast.threads, generate_series(1, {CROWD}) AS n WHERE id = 'mine';
-INSERT INTO holdfast.thread_ids (tenant, id, key, owner)
-    SELECT tenant, id, key, owner FROM holdfast.threads WHERE id <> 'mine';
-INSERT INTO holdfast.listing (tenant, whose, created, id, key, owner)
-    SELECT tenant, '', created, id, key, owner FROM holdfast.threads WHERE id <> 'mine';
-INSERT INTO holdfast.records (tenant, kind, id, tags, sort, revision, body)
+    FROM clew.threads, generate_series(1, {CROWD}) AS n WHERE id = 'mine';
+INSERT INTO clew.thread_ids (tenant, id, key, owner)
+    SELECT tenant, id, key, owner FROM clew.threads WHERE id <> 'mine';
+INSERT INTO clew.listing (tenant, whose, created, id, key, owner)
+    SELECT tenant, '', created, id, key, owner FROM clew.threads WHERE id <> 'mine';
+INSERT INTO clew.records (tenant, kind, id, tags, sort, revision, body)
     SELECT tenant, kind, 'crowd ' || n, tags, n, 1, body
-    FROM holdfast.records, generate_series(1, {CROWD}) AS n WHERE id = 'mine';
-INSERT INTO holdfast.record_tags (tenant, kind, tag, sort, id)
-    SELECT tenant, kind, '', sort, id FROM holdfast.records WHERE id LIKE 'crowd %';
+    FROM clew.records, generate_series(1, {CROWD}) AS n WHERE id = 'mine';
+INSERT INTO clew.record_tags (tenant, kind, tag, sort, id)
+    SELECT tenant, kind, '', sort, id FROM clew.records WHERE id LIKE 'crowd %';
 """
-READ = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'holdfast'"
-SCANNED = (
-    "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'holdfast' AND relname <> 'meta'"
-)
+READ = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'clew'"
+SCANNED = "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'clew' AND relname <> 'meta'"
 
 
-async def use(db: hf.Database) -> None:
+async def use(db: clew.Database) -> None:
     """Everything that is done all the time."""
     thread = db.thread("mine")
-    await thread.append(items=[hf.user("Hi", id="an id")], patches=[hf.increment(["n"])], key=None)
+    await thread.append(items=[clew.user("Hi", id="an id")], patches=[clew.increment(["n"])], key=None)
     await thread.head()
     await thread.items(last=5)
     await thread.named(["an id"])
@@ -74,7 +72,7 @@ class TestPlans:
     ) -> None:
         with psycopg.connect(postgres_database.url, autocommit=True) as admin:
             admin.execute(CALM)
-            async with hf.open(f"{postgres_database.url}?pool_max=1") as db:
+            async with clew.open(f"{postgres_database.url}?pool_max=1") as db:
                 await db.create("mine")
                 for _ in range(3):
                     await use(db)

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.values import AppendTo, Changeset, Put, Record, Scope
-from holdfast.threads.search import index_pending
+import clew
+from clew.core.values import AppendTo, Changeset, Put, Record, Scope
+from clew.threads.search import index_pending
 from tests.support.postgres import new_directory, unprivileged
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -71,16 +71,16 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], directory: Path) -> N
     raise TimeoutError("the pooler does not answer")
 
 
-async def live(db: hf.Database, name: str) -> None:
+async def live(db: clew.Database, name: str) -> None:
     """A life with everything in it: appends, commits, forks, reads, records, jobs and a search."""
     thread = await db.create(name)
     for number in range(6):
-        await thread.append(items=[hf.user(f"{name} says {number}")], patches=[hf.increment(["n"])])
+        await thread.append(items=[clew.user(f"{name} says {number}")], patches=[clew.increment(["n"])])
     await db.commit(
         [Put(record=Record(kind="k", id=name, body=name)), AppendTo(thread=name, change=Changeset())]
     )
     branch = await thread.fork(f"{name}-b", at=3)
-    await branch.append(items=[hf.user("elsewhere")])
+    await branch.append(items=[clew.user("elsewhere")])
     await thread.log().pop()
     assert (await thread.state())["n"] == 6
     assert [item.body["content"] for item in await thread.items(last=1)] == [f"{name} says 4"]
@@ -92,7 +92,7 @@ class TestPooler:
 
     @pytest.mark.promise("S-04", "S-05", "T-02")
     async def test_many_tenants_share_three_connections(self, pooled: str) -> None:
-        async with hf.open(f"{pooled}&pool_max=8") as one, hf.open(f"{pooled}&pool_max=8") as other:
+        async with clew.open(f"{pooled}&pool_max=8") as one, clew.open(f"{pooled}&pool_max=8") as other:
             scopes = [db.scope(tenant=f"tenant-{n}", user="alice") for n in range(6) for db in (one, other)]
             await asyncio.gather(*(live(db, f"life-{n}") for n, db in enumerate(scopes)))
             for n in range(6):

@@ -10,103 +10,103 @@ import psycopg
 import pytest
 from psycopg import sql
 
-import holdfast as hf
-from holdfast.core.values import Enqueue, Job, Put, Record, Scope
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.threads.search import index_pending
+import clew
+from clew.core.values import Enqueue, Job, Put, Record, Scope
+from clew.stores.postgres.store import PostgresStore
+from clew.threads.search import index_pending
 from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = pytest.mark.postgres
 
 Raw = psycopg.Connection[Any]
-TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' ORDER BY tablename"
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'clew' ORDER BY tablename"
 FORCED = """
 SELECT relname FROM pg_class
-WHERE relnamespace = 'holdfast'::regnamespace AND relkind IN ('r', 'p')
+WHERE relnamespace = 'clew'::regnamespace AND relkind IN ('r', 'p')
   AND relrowsecurity AND relforcerowsecurity
 ORDER BY relname
 """
-LEFT = "SELECT current_setting('holdfast.tenant', true), current_user, current_setting('enable_seqscan')"
+LEFT = "SELECT current_setting('clew.tenant', true), current_user, current_setting('enable_seqscan')"
 BODIES = """
 SELECT table_name || '.' || column_name FROM information_schema.columns
-WHERE table_schema = 'holdfast' AND data_type IN ('json', 'jsonb')
+WHERE table_schema = 'clew' AND data_type IN ('json', 'jsonb')
 """
 FIRST_COLUMNS = """
 SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
 JOIN pg_am m ON m.oid = (SELECT relam FROM pg_class WHERE oid = i.indexrelid)
-WHERE c.relnamespace = 'holdfast'::regnamespace AND m.amname = 'btree' AND a.attname <> 'tenant'
+WHERE c.relnamespace = 'clew'::regnamespace AND m.amname = 'btree' AND a.attname <> 'tenant'
 """
 
 # Whatever holds rows and is no table with a forced policy: a view runs as its owner, a foreign table
 # has no policies, a sequence tells how much others write.
 UNPROTECTED = """
 SELECT relname FROM pg_class
-WHERE relnamespace = 'holdfast'::regnamespace AND relkind NOT IN ('i', 'I', 't')
+WHERE relnamespace = 'clew'::regnamespace AND relkind NOT IN ('i', 'I', 't')
   AND NOT (relkind IN ('r', 'p') AND relrowsecurity AND relforcerowsecurity)
 ORDER BY 1
 """
 POLICIES = """
 SELECT tablename, policyname, permissive, roles::text, cmd, qual, with_check FROM pg_policies
-WHERE schemaname = 'holdfast' AND tablename <> 'meta' AND policyname <> 'maintenance' ORDER BY 1
+WHERE schemaname = 'clew' AND tablename <> 'meta' AND policyname <> 'maintenance' ORDER BY 1
 """
 OUTSIDE = """
 SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname <> 'holdfast'
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname <> 'clew'
   AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg!_%' ESCAPE '!'
 """
 GRANTED = """
 SELECT DISTINCT granted.privilege_type FROM pg_class c, aclexplode(c.relacl) AS granted
-WHERE c.relnamespace = 'holdfast'::regnamespace AND granted.grantee IN (0, 'holdfast_app'::regrole) ORDER BY 1
+WHERE c.relnamespace = 'clew'::regnamespace AND granted.grantee IN (0, 'clew_app'::regrole) ORDER BY 1
 """
 DEFINERS = """
-SELECT proname FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace AND prosecdef ORDER BY 1
+SELECT proname FROM pg_proc WHERE pronamespace = 'clew'::regnamespace AND prosecdef ORDER BY 1
 """
 UNPINNED = """
-SELECT proname FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace AND prosecdef
+SELECT proname FROM pg_proc WHERE pronamespace = 'clew'::regnamespace AND prosecdef
   AND NOT coalesce(array_to_string(proconfig, ';') LIKE '%search_path=pg_catalog, pg_temp%', false)
 """
 OVERREACHING = [
-    "ALTER TABLE holdfast.threads DISABLE ROW LEVEL SECURITY",
-    "ALTER TABLE holdfast.threads NO FORCE ROW LEVEL SECURITY",
-    "DROP POLICY scope ON holdfast.threads",
-    "ALTER POLICY scope ON holdfast.threads USING (true)",
-    "CREATE POLICY wider ON holdfast.threads USING (true)",
-    "CREATE OR REPLACE FUNCTION holdfast.enter(text, text) RETURNS void LANGUAGE sql AS ''",
-    "CREATE TABLE holdfast.later (tenant text)",
-    "DROP TABLE holdfast.threads",
-    "UPDATE holdfast.meta SET schema = 0",
+    "ALTER TABLE clew.threads DISABLE ROW LEVEL SECURITY",
+    "ALTER TABLE clew.threads NO FORCE ROW LEVEL SECURITY",
+    "DROP POLICY scope ON clew.threads",
+    "ALTER POLICY scope ON clew.threads USING (true)",
+    "CREATE POLICY wider ON clew.threads USING (true)",
+    "CREATE OR REPLACE FUNCTION clew.enter(text, text) RETURNS void LANGUAGE sql AS ''",
+    "CREATE TABLE clew.later (tenant text)",
+    "DROP TABLE clew.threads",
+    "UPDATE clew.meta SET schema = 0",
     "CREATE ROLE another",
-    "SET row_security = off; SELECT * FROM holdfast.threads",
-    "COPY holdfast.threads TO PROGRAM 'true'",
+    "SET row_security = off; SELECT * FROM clew.threads",
+    "COPY clew.threads TO PROGRAM 'true'",
 ]
 """What would get the app out of its policies, if it were allowed."""
 
 
 OWNERS = """
 SELECT proname FROM pg_proc
-WHERE pronamespace = 'holdfast'::regnamespace AND pg_get_userbyid(proowner) NOT LIKE 'holdfast!_%' ESCAPE '!'
+WHERE pronamespace = 'clew'::regnamespace AND pg_get_userbyid(proowner) NOT LIKE 'clew!_%' ESCAPE '!'
 UNION ALL SELECT relname FROM pg_class
-WHERE relnamespace = 'holdfast'::regnamespace AND pg_get_userbyid(relowner) <> 'holdfast_owner'
+WHERE relnamespace = 'clew'::regnamespace AND pg_get_userbyid(relowner) <> 'clew_owner'
 """
 
 
 async def fill(url: str) -> None:
     """At least one row in every table, for each of two users of each of two tenants."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         for tenant in ("acme", "other"):
             for user in ("alice", "bob"):
                 scoped = db.scope(tenant=tenant, user=user)
                 await fill_for(scoped, user)
                 await index_pending(scoped.store, Scope(tenant=tenant, user=user))
-                await scoped.thread(f"{user}-s1").append(items=[hf.user("not indexed yet")])
+                await scoped.thread(f"{user}-s1").append(items=[clew.user("not indexed yet")])
 
 
-async def fill_for(db: hf.Database, user: str) -> None:
+async def fill_for(db: clew.Database, user: str) -> None:
     thread = await db.create(f"{user}-s1")
-    note = hf.set(["note"], "n" * 5000)
+    note = clew.set(["note"], "n" * 5000)
     for number in range(3):
-        await thread.append(items=[hf.user(f"secret of {user}")], patches=[note], key=f"key {number}")
+        await thread.append(items=[clew.user(f"secret of {user}")], patches=[note], key=f"key {number}")
     await thread.log().pop()
     await thread.fork(f"{user}-s2")
     record = Record(kind="fact", id=f"of {user}", body={}, tags=("tag",))
@@ -125,7 +125,7 @@ def login(postgres_database: PostgresDatabase) -> Iterator[str]:
     name = f"login_{uuid4().hex}"
     role = sql.Identifier(name)
     with psycopg.connect(postgres_database.url, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE holdfast_app").format(role))
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE clew_app").format(role))
     yield name
     with psycopg.connect(postgres_database.url, autocommit=True) as admin:
         admin.execute(sql.SQL("DROP ROLE {}").format(role))
@@ -144,7 +144,7 @@ def tables(connection: Raw) -> list[str]:
 
 
 def count(connection: Raw, table: str, *, where: str = "true") -> int:
-    query = sql.SQL("SELECT count(*) FROM holdfast.{} WHERE " + where).format(sql.Identifier(table))
+    query = sql.SQL("SELECT count(*) FROM clew.{} WHERE " + where).format(sql.Identifier(table))
     row = connection.execute(query).fetchone()
     return int(row[0]) if row else 0
 
@@ -152,8 +152,8 @@ def count(connection: Raw, table: str, *, where: str = "true") -> int:
 def enter(connection: Raw, tenant: str, reach: str, user: str) -> None:
     """Take on a scope for the rest of the session."""
     query = """
-        SELECT set_config('holdfast.tenant', %s, false), set_config('holdfast.reach', %s, false),
-               set_config('holdfast.user', %s, false)
+        SELECT set_config('clew.tenant', %s, false), set_config('clew.reach', %s, false),
+               set_config('clew.user', %s, false)
     """
     connection.execute(query, [tenant, reach, user])
 
@@ -175,12 +175,12 @@ class TestSchema:
     def test_no_body_is_jsonb_and_there_is_no_sequence(self, postgres_database: PostgresDatabase) -> None:
         with psycopg.connect(postgres_database.url) as admin:
             assert admin.execute(BODIES).fetchall() == []
-            assert admin.execute("SELECT * FROM pg_sequences WHERE schemaname = 'holdfast'").fetchall() == []
+            assert admin.execute("SELECT * FROM pg_sequences WHERE schemaname = 'clew'").fetchall() == []
 
     def test_no_function_is_anybodys(self, postgres_database: PostgresDatabase) -> None:
         public = """
             SELECT p.oid::regprocedure FROM pg_proc p, aclexplode(p.proacl) AS granted
-            WHERE p.pronamespace = 'holdfast'::regnamespace AND granted.grantee = 0
+            WHERE p.pronamespace = 'clew'::regnamespace AND granted.grantee = 0
         """
         with psycopg.connect(postgres_database.url) as admin:
             assert admin.execute(public).fetchall() == []
@@ -188,12 +188,12 @@ class TestSchema:
     def test_the_roles_cannot_log_in_or_bypass(self, postgres_database: PostgresDatabase) -> None:
         query = """
             SELECT rolname FROM pg_roles
-            WHERE rolname LIKE 'holdfast%' AND NOT (rolcanlogin OR rolsuper OR rolbypassrls) ORDER BY 1
+            WHERE rolname LIKE 'clew%' AND NOT (rolcanlogin OR rolsuper OR rolbypassrls) ORDER BY 1
         """
         with psycopg.connect(postgres_database.url) as admin:
             names = [name for (name,) in admin.execute(query)]
 
-        assert names == ["holdfast_app", "holdfast_maintenance", "holdfast_owner"]
+        assert names == ["clew_app", "clew_maintenance", "clew_owner"]
 
 
 class TestCatalogue:
@@ -221,7 +221,7 @@ class TestCatalogue:
         assert len(kinds) == 1
         assert (name, permissive, roles, command) == ("scope", "PERMISSIVE", "{public}", "ALL")
         assert seen == written
-        assert all(f"holdfast.{word}" in seen for word in ("tenant", "reach", "user"))
+        assert all(f"clew.{word}" in seen for word in ("tenant", "reach", "user"))
 
     @pytest.mark.promise("F-10")
     def test_the_app_can_do_nothing_that_no_policy_holds(self, app: Raw) -> None:
@@ -230,11 +230,11 @@ class TestCatalogue:
         assert privileges == ["DELETE", "INSERT", "SELECT", "UPDATE"]
         for table in tables(app):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                app.execute(sql.SQL("TRUNCATE holdfast.{}").format(sql.Identifier(table)))
+                app.execute(sql.SQL("TRUNCATE clew.{}").format(sql.Identifier(table)))
 
     @pytest.mark.promise("F-10")
     def test_the_app_cannot_become_anybody_who_sees_more(self, app: Raw) -> None:
-        for role in ("holdfast_owner", "holdfast_maintenance", "postgres"):
+        for role in ("clew_owner", "clew_maintenance", "postgres"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 app.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
 
@@ -265,10 +265,10 @@ class TestCatalogue:
     @pytest.mark.parametrize(
         "added",
         [
-            "CREATE TABLE holdfast.later (tenant text)",
-            "CREATE VIEW holdfast.later AS SELECT * FROM holdfast.records",
-            "CREATE SEQUENCE holdfast.later",
-            "CREATE TABLE holdfast.later (tenant text); ALTER TABLE holdfast.later ENABLE ROW LEVEL SECURITY",
+            "CREATE TABLE clew.later (tenant text)",
+            "CREATE VIEW clew.later AS SELECT * FROM clew.records",
+            "CREATE SEQUENCE clew.later",
+            "CREATE TABLE clew.later (tenant text); ALTER TABLE clew.later ENABLE ROW LEVEL SECURITY",
         ],
     )
     def test_what_is_added_without_a_forced_policy_is_found(
@@ -338,8 +338,8 @@ class TestRows:
         for table in tables(app):
             name = sql.Identifier(table)
             foreign = sql.SQL(" WHERE owner = 'bob' OR tenant = 'other'")
-            updated = app.execute(sql.SQL("UPDATE holdfast.{} SET owner = 'alice'").format(name) + foreign)
-            deleted = app.execute(sql.SQL("DELETE FROM holdfast.{}").format(name) + foreign)
+            updated = app.execute(sql.SQL("UPDATE clew.{} SET owner = 'alice'").format(name) + foreign)
+            deleted = app.execute(sql.SQL("DELETE FROM clew.{}").format(name) + foreign)
 
             assert (updated.rowcount, deleted.rowcount) == (0, 0), table
 
@@ -347,22 +347,20 @@ class TestRows:
     def test_no_row_is_given_away(self, app: Raw, change: str) -> None:
         enter(app, "acme", "user", "alice")
         for table in tables(app):
-            query = sql.SQL("UPDATE holdfast.{} SET " + change).format(sql.Identifier(table))
+            query = sql.SQL("UPDATE clew.{} SET " + change).format(sql.Identifier(table))
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 app.execute(query)
 
     def test_no_row_is_smuggled_in(self, app: Raw) -> None:
         enter(app, "acme", "user", "alice")
         for table in tables(app):
-            copy = sql.SQL(
-                "INSERT INTO holdfast.{0} SELECT (jsonb_populate_record(t, {1})).* FROM holdfast.{0} t"
-            )
+            copy = sql.SQL("INSERT INTO clew.{0} SELECT (jsonb_populate_record(t, {1})).* FROM clew.{0} t")
             moved = sql.Literal('{"tenant": "other"}')
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 app.execute(copy.format(sql.Identifier(table), moved))
 
     def test_a_search_keeps_to_the_scope_by_itself(self, app: Raw) -> None:
-        query = "SELECT thread FROM holdfast.find_words('secret', NULL, NULL, NULL, 'best', 100)"
+        query = "SELECT thread FROM clew.find_words('secret', NULL, NULL, NULL, 'best', 100)"
         nobody = app.execute(query).fetchall()
         enter(app, "acme", "user", "alice")
         alice = app.execute(query).fetchall()
@@ -375,8 +373,8 @@ class TestRows:
 
     def test_maintenance_sees_every_tenant(self, filled: PostgresDatabase) -> None:
         with psycopg.connect(filled.url) as admin:
-            admin.execute("SET ROLE holdfast_maintenance")
-            tenants = admin.execute("SELECT DISTINCT tenant FROM holdfast.threads ORDER BY 1").fetchall()
+            admin.execute("SET ROLE clew_maintenance")
+            tenants = admin.execute("SELECT DISTINCT tenant FROM clew.threads ORDER BY 1").fetchall()
 
         assert tenants == [("acme",), ("other",)]
 
@@ -389,7 +387,7 @@ class TestStore:
         self, postgres_database: PostgresDatabase, login: str
     ) -> None:
         await fill(postgres_database.url_for(login))
-        async with hf.open(postgres_database.url_for(login)) as db:
+        async with clew.open(postgres_database.url_for(login)) as db:
             report = await db.report()
             found = await db.scope(tenant="acme", user="alice").search("secret")
 
@@ -398,7 +396,7 @@ class TestStore:
         assert {hit.thread for hit in found} == {"alice-s1"}
 
     async def test_a_role_that_can_bypass_is_reported(self, postgres_database: PostgresDatabase) -> None:
-        async with hf.open(postgres_database.url) as db:
+        async with clew.open(postgres_database.url) as db:
             report = await db.report()
 
         assert report.facts["bypasses_row_security"] is True
@@ -407,16 +405,16 @@ class TestStore:
     async def test_even_a_superusers_calls_are_held_to_the_policies(self, filled: PostgresDatabase) -> None:
         with psycopg.connect(filled.url, autocommit=True) as admin:
             inside = admin.execute(
-                "SELECT id FROM holdfast.threads('acme', 'bob', NULL, NULL, NULL, 9)"
+                "SELECT id FROM clew.threads('acme', 'bob', NULL, NULL, NULL, 9)"
             ).fetchall()
-            other = admin.execute("SELECT id FROM holdfast.thread('acme', 'bob', 'alice-s1')").fetchall()
+            other = admin.execute("SELECT id FROM clew.thread('acme', 'bob', 'alice-s1')").fetchall()
 
         assert set(inside) == {("bob-s1",), ("bob-s2",)}
         assert other == []
 
     async def test_no_scope_outlives_its_call(self, filled: PostgresDatabase) -> None:
         store = await PostgresStore.open(f"{filled.url}?pool_max=1")
-        await hf.Database(store).scope(tenant="acme", user="alice").thread("alice-s1").head()
+        await clew.Database(store).scope(tenant="acme", user="alice").thread("alice-s1").head()
         pool = store._connections.pool
         async with pool.connection() as connection:
             row = await (await connection.execute(LEFT)).fetchone()

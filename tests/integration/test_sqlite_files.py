@@ -23,9 +23,9 @@ import apsw
 import psutil
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import (
-    HoldfastError,
+import clew
+from clew.core.errors import (
+    ClewError,
     InvalidArgument,
     NewerFormat,
     StorageError,
@@ -33,9 +33,9 @@ from holdfast.core.errors import (
     StoreBusy,
     StoreDamaged,
 )
-from holdfast.stores.sqlite import connection as opening
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.testing.disk import FOREVER, Fault, FaultyDisk
+from clew.stores.sqlite import connection as opening
+from clew.stores.sqlite.store import SqliteStore
+from clew.testing.disk import FOREVER, Fault, FaultyDisk
 from tests.crash.apart import Apart, apart, pipe
 
 ITEMS = 5
@@ -46,12 +46,13 @@ SHARED_LOCK = (510, 0x40000002)
 
 async def fill(path: Path, threads: int = 2) -> None:
     """A database with some threads of five items each, closed."""
-    async with hf.open(f"sqlite:///{path}") as db:
+    async with clew.open(f"sqlite:///{path}") as db:
         for number in range(threads):
             thread = await db.create(f"thread-{number}")
             for n in range(ITEMS):
                 await thread.append(
-                    items=[hf.user(f"said {n} in {number} " + "quietly " * 40)], patches=[hf.set(["n"], n)]
+                    items=[clew.user(f"said {n} in {number} " + "quietly " * 40)],
+                    patches=[clew.set(["n"], n)],
                 )
 
 
@@ -72,7 +73,7 @@ def body_of(path: Path, text: str) -> int:
     return row
 
 
-async def refused(path: Path | str, kind: type[HoldfastError]) -> HoldfastError:
+async def refused(path: Path | str, kind: type[ClewError]) -> ClewError:
     """The error with which a file is refused."""
     with pytest.raises(kind) as caught:
         await SqliteStore.open(str(path))
@@ -82,7 +83,7 @@ async def refused(path: Path | str, kind: type[HoldfastError]) -> HoldfastError:
 
 async def read_all(path: Path) -> dict[str, int]:
     """How many items each thread has."""
-    async with hf.open(f"sqlite:///{quote(str(path))}") as db:
+    async with clew.open(f"sqlite:///{quote(str(path))}") as db:
         return {one.id: len(await db.thread(one.id).items()) for one in (await db.threads()).threads}
 
 
@@ -100,11 +101,11 @@ class TestDamagedRows:
     @pytest.mark.promise("S-06")
     async def test_an_unreadable_item_hides_nothing_else(self, filled: Path) -> None:
         change(filled, "UPDATE items SET body = x'ff00fe22' WHERE row = ?", body_of(filled, "said 2 in 0"))
-        async with hf.open(f"sqlite:///{filled}") as db:
+        async with clew.open(f"sqlite:///{filled}") as db:
             window = await db.thread("thread-0").items(last=ITEMS)
             verdict = await db.thread("thread-0").verify()
             other = await db.thread("thread-1").verify()
-            await db.thread("thread-0").append(items=[hf.user("and on")])
+            await db.thread("thread-0").append(items=[clew.user("and on")])
             after = await db.thread("thread-0").items(last=2)
 
         assert [item.body["content"][:6] for item in window] == ["said 0", "said 1", "said 3", "said 4"]
@@ -119,7 +120,7 @@ class TestDamagedRows:
         change(
             filled, """UPDATE items SET body = CAST('{"content":"never said"}' AS BLOB) WHERE row = ?""", row
         )
-        async with hf.open(f"sqlite:///{filled}") as db:
+        async with clew.open(f"sqlite:///{filled}") as db:
             window = await db.thread("thread-0").items()
             verdict = await db.thread("thread-0").verify()
 
@@ -137,15 +138,15 @@ class TestDamagedRows:
         connection.close()
         change(filled, f"UPDATE changesets SET {column} = x'fffefd' WHERE at = ?", row)
         codes: list[str] = []
-        async with asyncio.timeout(20), hf.open(f"sqlite:///{filled}") as db:
+        async with asyncio.timeout(20), clew.open(f"sqlite:///{filled}") as db:
             damaged, whole = db.thread("thread-0"), db.thread("thread-1")
-            for call in (damaged.items, damaged.changesets, lambda: damaged.append(items=[hf.user("x")])):
+            for call in (damaged.items, damaged.changesets, lambda: damaged.append(items=[clew.user("x")])):
                 try:
                     await call()
-                except HoldfastError as error:
+                except ClewError as error:
                     codes.append(error.code)
             verdict = await _verdict(damaged)
-            done = await whole.append(items=[hf.user("x")])
+            done = await whole.append(items=[clew.user("x")])
 
         assert set(codes) <= {"store_damaged"}
         assert codes or column == "envelope"
@@ -153,7 +154,7 @@ class TestDamagedRows:
         assert done.version == ITEMS + 1
 
 
-async def _verdict(thread: hf.Thread) -> tuple[str, ...]:
+async def _verdict(thread: clew.Thread) -> tuple[str, ...]:
     """What verifying a thread says is wrong, if only by an error."""
     try:
         return (await thread.verify()).problems
@@ -197,7 +198,7 @@ class TestDamagedFiles:
         error = await refused(path, StoreDamaged)
 
         assert error.code == "store_damaged"
-        assert "not a Holdfast database" in str(error)
+        assert "not a Clew database" in str(error)
         assert path.read_bytes() == before
         assert [file.name for file in tmp_path.iterdir()] == ["agent.db"]
 
@@ -232,14 +233,14 @@ class TestDamagedFiles:
     async def test_a_wal_that_is_cut_short_gives_whole_commits_only(self, tmp_path: Path, cut: float) -> None:
         copy = tmp_path / "copy" / "agent.db"
         copy.parent.mkdir()
-        async with hf.open(f"sqlite:///{tmp_path}/agent.db") as db:
+        async with clew.open(f"sqlite:///{tmp_path}/agent.db") as db:
             thread = await db.create("thread-0")
             for n in range(30):
-                await thread.append(items=[hf.user(f"said {n}")])
+                await thread.append(items=[clew.user(f"said {n}")])
             apart(copy_files, str(tmp_path), str(copy.parent))
         with (copy.parent / "agent.db-wal").open("rb+") as file:
             file.truncate(int(file.seek(0, os.SEEK_END) * cut))
-        async with hf.open(f"sqlite:///{copy}") as db:
+        async with clew.open(f"sqlite:///{copy}") as db:
             verdict = await db.thread("thread-0").verify()
 
         assert verdict.ok
@@ -250,15 +251,15 @@ async def _codes(path: Path) -> set[str]:
     """The codes of every error that using a file gives."""
     codes: set[str] = set()
     try:
-        async with hf.open(f"sqlite:///{path}") as db:
+        async with clew.open(f"sqlite:///{path}") as db:
             for number in range(THREADS):
                 thread = db.thread(f"thread-{number}")
-                for call in (thread.items, thread.verify, lambda t=thread: t.append(items=[hf.user("x")])):
+                for call in (thread.items, thread.verify, lambda t=thread: t.append(items=[clew.user("x")])):
                     try:
                         await call()
-                    except HoldfastError as error:
+                    except ClewError as error:
                         codes.add("store_damaged" if error.code == "thread_not_found" else error.code)
-    except HoldfastError as error:
+    except ClewError as error:
         codes.add(error.code)
     return codes
 
@@ -281,21 +282,21 @@ class TestVersions:
 
         assert isinstance(error, NewerFormat)
         assert (error.code, error.found, error.known) == ("newer_format", opening.FORMAT + 1, opening.FORMAT)
-        assert "upgrade Holdfast" in str(error)
+        assert "upgrade Clew" in str(error)
         assert filled.read_bytes() == before
         assert [file.name for file in filled.parent.iterdir()] == ["agent.db"]
 
     async def test_an_index_of_an_older_format_is_made_anew(self, tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path / 'agent.db'}"
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             thread = await db.create("thread", owner="alice")
-            await thread.append(items=[hf.user("a fox"), hf.user("a hen")])
+            await thread.append(items=[clew.user("a fox"), clew.user("a hen")])
             await db.index()
         connection = apsw.Connection(str(tmp_path / "agent.db"))
         connection.execute("UPDATE texts SET scope = 'x' || lower(hex('default'))")
         connection.pragma("user_version", 1)
         connection.close()
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             found = await db.search("fox", any=True, thread="thread")
 
         assert [hit.text for hit in found] == ["a fox"]
@@ -304,7 +305,7 @@ class TestVersions:
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
     """A directory that every account can reach."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-files-") as made:
+    with tempfile.TemporaryDirectory(prefix="clew-files-") as made:
         directory = Path(made)
         directory.chmod(0o755)
         yield directory
@@ -325,10 +326,10 @@ def as_nobody(path: str) -> tuple[str, str, bool]:
 async def _try(path: str) -> tuple[str, str, bool]:
     read = False
     try:
-        async with hf.open(f"sqlite:///{path}") as db:
+        async with clew.open(f"sqlite:///{path}") as db:
             read = len(await db.thread("thread-0").items()) == ITEMS
-            await db.thread("thread-0").append(items=[hf.user("x")])
-    except HoldfastError as error:
+            await db.thread("thread-0").append(items=[clew.user("x")])
+    except ClewError as error:
         return error.code, str(error), read
     return "", "", read
 
@@ -369,15 +370,15 @@ class TestFullDisk:
         disk = FaultyDisk("full")
         store = SqliteStore(str(tmp_path / "agent.db"), vfs=disk.name)
         await store.start()
-        thread = await hf.Database(store).create("thread-0")
-        await thread.append(items=[hf.user("before")])
+        thread = await clew.Database(store).create("thread-0")
+        await thread.append(items=[clew.user("before")])
         disk.arm(Fault("enospc", at=disk.points + 1, until=FOREVER))
         errors = await asyncio.gather(
-            *(thread.append(items=[hf.user(f"meanwhile {n}")]) for n in range(4)), return_exceptions=True
+            *(thread.append(items=[clew.user(f"meanwhile {n}")]) for n in range(4)), return_exceptions=True
         )
         read = [item.body["content"] for item in await thread.items()]
         disk.arm()
-        done = await thread.append(items=[hf.user("after")])
+        done = await thread.append(items=[clew.user("after")])
         verdict = await thread.verify()
         await store.close()
         disk.unregister()
@@ -423,7 +424,7 @@ class TestPaths:
         assert not (tmp_path / "nowhere").exists()
 
     async def test_a_directory_is_no_file(self, tmp_path: Path) -> None:
-        with pytest.raises(HoldfastError) as caught:
+        with pytest.raises(ClewError) as caught:
             await SqliteStore.open(str(tmp_path))
 
         assert caught.value.code in {"storage_error", "store_read_only"}
@@ -462,10 +463,10 @@ def write_and_die(path: str, items: int) -> None:
 
 
 async def _write_and_die(path: str, items: int) -> None:
-    async with hf.open(f"sqlite:///{path}") as db:
+    async with clew.open(f"sqlite:///{path}") as db:
         thread = await db.create("thread-0")
         for n in range(items):
-            await thread.append(items=[hf.user(f"said {n}")])
+            await thread.append(items=[clew.user(f"said {n}")])
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -475,21 +476,21 @@ class TestSharing:
     @pytest.mark.promise("T-02")
     async def test_two_stores_on_one_file_in_one_process_see_each_other(self, tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path}/agent.db"
-        async with hf.open(url) as first:
+        async with clew.open(url) as first:
             await first.create("thread-0")
-            async with hf.open(url) as second:
+            async with clew.open(url) as second:
                 for n in range(10):
-                    await first.thread("thread-0").append(items=[hf.user(f"first {n}")])
+                    await first.thread("thread-0").append(items=[clew.user(f"first {n}")])
                     await second.thread("thread-0").append(
-                        items=[hf.user(f"second {n}")], expect=hf.Exact(2 * n + 1)
+                        items=[clew.user(f"second {n}")], expect=clew.Exact(2 * n + 1)
                     )
                 many = [
-                    db.thread("thread-0").append(items=[hf.user("x")])
+                    db.thread("thread-0").append(items=[clew.user("x")])
                     for db in (first, second)
                     for _ in range(20)
                 ]
                 done = await asyncio.gather(*many)
-            await first.thread("thread-0").append(items=[hf.user("alone again")])
+            await first.thread("thread-0").append(items=[clew.user("alone again")])
             verdict = await first.thread("thread-0").verify()
 
         assert sorted(one.version for one in done) == list(range(21, 61))
@@ -498,9 +499,9 @@ class TestSharing:
     @pytest.mark.promise("T-02")
     @pytest.mark.parametrize("use", ["opened", "opened twice and closed once", "reported on"])
     async def test_a_file_in_use_stays_locked_against_others(self, filled: Path, use: str) -> None:
-        async with hf.open(f"sqlite:///{filled}") as db:
+        async with clew.open(f"sqlite:///{filled}") as db:
             if use == "opened twice and closed once":
-                await (await hf.open(f"sqlite:///{filled}")).close()
+                await (await clew.open(f"sqlite:///{filled}")).close()
             elif use == "reported on":
                 await db.report()
             before = await asyncio.to_thread(apart, lock_exclusively, str(filled))
@@ -512,16 +513,16 @@ class TestSharing:
         self, filled: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(opening, "BUSY_SECONDS", 0.3)
-        async with hf.open(f"sqlite:///{filled}") as db:
+        async with clew.open(f"sqlite:///{filled}") as db:
             ours, theirs = pipe()
             holder = Apart(hold_write_lock, str(filled), theirs)
             assert ours.recv() == "locked"
             with pytest.raises(StoreBusy) as caught:
-                await db.thread("thread-0").append(items=[hf.user("x")])
+                await db.thread("thread-0").append(items=[clew.user("x")])
             read = len(await db.thread("thread-0").items())
             ours.send("enough")
             holder.result()
-            done = await db.thread("thread-0").append(items=[hf.user("x")])
+            done = await db.thread("thread-0").append(items=[clew.user("x")])
 
         assert caught.value.code == "store_busy"
         assert "try again" in str(caught.value)
@@ -535,7 +536,7 @@ class TestSharing:
         await asyncio.to_thread(writer.process.join, 30)
         writer.end()
         left = (tmp_path / "agent.db-wal").stat().st_size
-        async with hf.open(f"sqlite:///{path}") as db:
+        async with clew.open(f"sqlite:///{path}") as db:
             report = await db.report()
             verdict = await db.thread("thread-0").verify()
 

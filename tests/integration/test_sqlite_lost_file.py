@@ -15,13 +15,13 @@ from pathlib import Path
 import apsw
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import NewerFormat, NotMigrated, StoreDamaged, StoreFileLost, WalOrphaned
-from holdfast.stores.sqlite import connection as opening
-from holdfast.stores.sqlite import file_lock, open_file, writer
-from holdfast.stores.sqlite.file_watch import FileWatch
-from holdfast.stores.sqlite.store import SqliteStore
-from holdfast.stores.sqlite.wal import has_frames
+import clew
+from clew.core.errors import NewerFormat, NotMigrated, StoreDamaged, StoreFileLost, WalOrphaned
+from clew.stores.sqlite import connection as opening
+from clew.stores.sqlite import file_lock, open_file, writer
+from clew.stores.sqlite.file_watch import FileWatch
+from clew.stores.sqlite.store import SqliteStore
+from clew.stores.sqlite.wal import has_frames
 from tests.crash.apart import Apart, apart, pipe
 from tests.crash.file_accidents import read_elsewhere
 
@@ -35,12 +35,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "agent.db"
 
 
-async def open_with_thread(path: Path, appends: int = 3) -> hf.Database:
+async def open_with_thread(path: Path, appends: int = 3) -> clew.Database:
     """A database with one thread, open."""
-    db = await hf.open(f"sqlite:///{path}")
+    db = await clew.open(f"sqlite:///{path}")
     thread = await db.create("thread", exist_ok=True)
     for number in range(appends):
-        await thread.append(items=[hf.user(f"said {number}")])
+        await thread.append(items=[clew.user(f"said {number}")])
     return db
 
 
@@ -90,7 +90,7 @@ class TestOrphanedLog:
         with pytest.raises(WalOrphaned):
             await SqliteStore.open(str(path))
         moved.rename(path)
-        async with hf.open(f"sqlite:///{path}") as db:
+        async with clew.open(f"sqlite:///{path}") as db:
             verdict = await db.thread("thread").verify()
 
         assert (verdict.ok, verdict.version) == (True, 3)
@@ -151,7 +151,7 @@ class TestLostFile:
         await db.thread("thread").items()
         path.rename(f"{path}.moved")
         with pytest.raises(StoreFileLost):
-            await db.thread("thread").append(items=[hf.user("into nowhere")])
+            await db.thread("thread").append(items=[clew.user("into nowhere")])
         with pytest.raises(StoreFileLost):
             await db.thread("thread").items()
         await db.close()
@@ -165,7 +165,7 @@ class TestLostFile:
         db = await open_with_thread(path)
         path.rename(f"{path}.moved")
         with pytest.raises(StoreFileLost):
-            await db.thread("thread").append(items=[hf.user("into nowhere")])
+            await db.thread("thread").append(items=[clew.user("into nowhere")])
         await db.close()
 
     @pytest.mark.promise("B-13")
@@ -174,7 +174,7 @@ class TestLostFile:
         path.touch()
         path.chmod(0o600)
         (path.parent / "another.txt").touch()
-        committed = await db.thread("thread").append(items=[hf.user("as before")])
+        committed = await db.thread("thread").append(items=[clew.user("as before")])
         await db.close()
 
         assert committed.version == 4
@@ -187,7 +187,7 @@ class TestLostFile:
         db = await open_with_thread(path)
         Path(f"{path}-shm").unlink()
         with pytest.raises(StoreFileLost):
-            await db.thread("thread").append(items=[hf.user("with locks that nobody sees")])
+            await db.thread("thread").append(items=[clew.user("with locks that nobody sees")])
         await db.close()
 
     @pytest.mark.promise("B-13")
@@ -197,7 +197,7 @@ class TestLostFile:
         monkeypatch.setattr(open_file, "LOOK_SECONDS", 0)
         db = await open_with_thread(path)
         await db.thread("thread").items()
-        changed = asyncio.ensure_future(db.store.changed(hf.Scope(), "thread", 3, 60))
+        changed = asyncio.ensure_future(db.store.changed(clew.Scope(), "thread", 3, 60))
         for _ in range(5):  # it looks whether the thread has changed already, and waits then
             await asyncio.sleep(0)
         path.rename(f"{path}.moved")
@@ -213,7 +213,7 @@ class TestLostFile:
         path.unlink()
         thread = db.thread("thread")
         errors = await asyncio.gather(
-            *(thread.append(items=[hf.user(f"{number}")]) for number in range(20)), return_exceptions=True
+            *(thread.append(items=[clew.user(f"{number}")]) for number in range(20)), return_exceptions=True
         )
         await db.close()
 
@@ -237,7 +237,7 @@ class TestLostFile:
         log = Path(f"{path}-wal").read_bytes()
         Path(f"{path}-wal").unlink()
         errors = [
-            await asyncio.gather(db.thread("thread").append(items=[hf.user("x")]), return_exceptions=True)
+            await asyncio.gather(db.thread("thread").append(items=[clew.user("x")]), return_exceptions=True)
             for _ in range(2)
         ]
         await db.close()
@@ -252,14 +252,14 @@ class TestLostFile:
         db = await open_with_thread(path)
         for number in range(40):
             thread = await db.create(f"gone-{number}")
-            await thread.append(items=[hf.user("x" * 20_000)])
+            await thread.append(items=[clew.user("x" * 20_000)])
         checkpoint(path)
-        await db.thread("thread").append(items=[hf.user("while it is large")])
+        await db.thread("thread").append(items=[clew.user("while it is large")])
         before = path.stat().st_size
         for number in range(40):
             await db.thread(f"gone-{number}").delete()
         await db.store.scrub()
-        committed = await db.thread("thread").append(items=[hf.user("and small")])
+        committed = await db.thread("thread").append(items=[clew.user("and small")])
         after = path.stat().st_size
         await db.close()
 
@@ -292,7 +292,7 @@ async def _count_after_moving() -> list[int]:
     db = await open_with_thread(Path("agent.db"))
     os.chdir("elsewhere")
     counts = [len(await db.thread("thread").changesets())]
-    await db.thread("thread").append(items=[hf.user("from elsewhere")])
+    await db.thread("thread").append(items=[clew.user("from elsewhere")])
     counts.append(len(await db.thread("thread").changesets()))
     await db.close()
     return counts
@@ -316,13 +316,13 @@ def append_beside(path: str, appends: int, line: Connection) -> list[int]:
 
 
 async def _append_beside(path: str, appends: int, line: Connection) -> list[int]:
-    async with hf.open(f"sqlite:///{path}") as db:
+    async with clew.open(f"sqlite:///{path}") as db:
         thread = db.thread("thread")
         line.send("open")
         line.recv()
-        versions = [(await thread.append(items=[hf.user("the first")])).version]  # it learns of the other
+        versions = [(await thread.append(items=[clew.user("the first")])).version]  # it learns of the other
         with reading_elsewhere(Path(path)):
-            rest = [await thread.append(items=[hf.user(f"{number}")]) for number in range(1, appends)]
+            rest = [await thread.append(items=[clew.user(f"{number}")]) for number in range(1, appends)]
         return versions + [committed.version for committed in rest]
 
 
@@ -352,7 +352,7 @@ class TestOtherLibrary:
         db = await open_with_thread(path, appends=10)
         seen = read_elsewhere(path)
         version = await asyncio.to_thread(apart, append_some, str(path))
-        committed = await db.thread("thread").append(items=[hf.user("after both")])
+        committed = await db.thread("thread").append(items=[clew.user("after both")])
         verdict = await db.thread("thread").verify()
         await db.close()
 
@@ -371,7 +371,7 @@ class TestOtherLibrary:
         for line, _ in lines:
             line.send("go on")
         versions = [await asyncio.to_thread(writer.result) for writer in writers]
-        async with hf.open(f"sqlite:///{path}") as db:
+        async with clew.open(f"sqlite:///{path}") as db:
             verdict = await db.thread("thread").verify()
 
         assert (verdict.ok, verdict.problems) == (True, ())
@@ -380,7 +380,7 @@ class TestOtherLibrary:
     @pytest.mark.promise("B-13")
     async def test_a_clean_close_still_leaves_one_file(self, path: Path) -> None:
         db = await open_with_thread(path)
-        again = await hf.open(f"sqlite:///{path}")
+        again = await clew.open(f"sqlite:///{path}")
         read_elsewhere(path)
         await again.close()
         await db.close()
@@ -413,7 +413,7 @@ class TestFormatWhileOpen:
         migrating.pragma("user_version", opening.FORMAT + difference)
         thread = db.thread("thread")
         errors = await asyncio.gather(
-            *(thread.append(items=[hf.user(f"{number}")]) for number in range(3)), return_exceptions=True
+            *(thread.append(items=[clew.user(f"{number}")]) for number in range(3)), return_exceptions=True
         )
         changesets = migrating.execute("SELECT count(*) FROM changesets").fetchall()
         migrating.close()
@@ -436,11 +436,11 @@ class TestLongReader:
         reading = apsw.Connection(str(path))
         reading.execute("BEGIN; SELECT count(*) FROM threads").fetchall()
         for number in range(30):
-            await db.thread("thread").append(items=[hf.user(f"{number} " + "x" * 20_000)])
+            await db.thread("thread").append(items=[clew.user(f"{number} " + "x" * 20_000)])
         grown = Path(f"{path}-wal").stat().st_size
         reading.close()
         for number in range(5):
-            await db.thread("thread").append(items=[hf.user(f"{number}")])
+            await db.thread("thread").append(items=[clew.user(f"{number}")])
         left = Path(f"{path}-wal").stat().st_size
         await db.close()
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.rows import Ask, Asking, AskThread, AskThreads, ask
-from holdfast.core.values import Scope
-from holdfast.stores.sqlite import readers
-from holdfast.stores.sqlite.store import SqliteStore
+import clew
+from clew.core.rows import Ask, Asking, AskThread, AskThreads, ask
+from clew.core.values import Scope
+from clew.stores.sqlite import readers
+from clew.stores.sqlite.store import SqliteStore
 
 SCOPE = Scope()
 QUICK, MANY = AskThread("trip"), AskThreads(None, None, 10)
-LOOP, THREAD = "MainThread", "holdfast-reader"
+LOOP, THREAD = "MainThread", "clew-reader"
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     """A store with one thread, whose last reader has its connection open."""
     opened = await SqliteStore.open(str(tmp_path / "agent.db"))
-    async with hf.Database(opened, owned=True) as db:
+    async with clew.Database(opened, owned=True) as db:
         await db.create("trip")
         await opened.read(SCOPE, ask(MANY))
         yield opened
@@ -103,8 +103,8 @@ def beside(path: str) -> None:
     """Commit a changeset while the loop stands still."""
 
     async def append() -> None:
-        async with hf.open(f"sqlite:///{path}") as db:
-            await db.thread("trip").append(items=[hf.user("Meanwhile")])
+        async with clew.open(f"sqlite:///{path}") as db:
+            await db.thread("trip").append(items=[clew.user("Meanwhile")])
 
     other = threading.Thread(target=lambda: asyncio.run(append()))
     other.start()

@@ -10,55 +10,55 @@ from typing import Any
 
 import pytest
 
-import holdfast
-import holdfast.adapters.adk
-import holdfast.adapters.langgraph
-import holdfast.adapters.openai_agents
-import holdfast.adapters.pydantic_ai
-import holdfast.client
-import holdfast.runtime
-import holdfast.runtime.memory
-import holdfast.sync
-from holdfast.client.methods import Method
-from holdfast.client.operators import OperatorMethods
-from holdfast.client.workbenches import WorkbenchMethods
-from holdfast.core.errors import InvalidInput
-from holdfast.runtime.crises import crises, extend, purge
-from holdfast.runtime.effects import effects
-from holdfast.runtime.provider import ProviderModel
-from holdfast.runtime.searching import search_everything
-from holdfast.threads.jobs import Jobs
-from holdfast.threads.log import Log
-from holdfast.threads.records import Records
-from holdfast.threads.retention import Retention
-from holdfast.workbench.agent import Agent
-from holdfast.workbench.artifacts import Artifacts, artifact_tools
-from holdfast.workbench.checkpoints import Checkpoints
-from holdfast.workbench.core_memory import CoreMemory, core_memory_tools
-from holdfast.workbench.datasets import every_example, make_dataset
-from holdfast.workbench.document_tools import document_tools
-from holdfast.workbench.documents import Documents
-from holdfast.workbench.experiments import compare
-from holdfast.workbench.interpreter.daytona import RemoteInterpreters
-from holdfast.workbench.interpreter.local import LocalInterpreters
-from holdfast.workbench.manifests import exported, imported
-from holdfast.workbench.questions import Questions
-from holdfast.workbench.sandboxes import snapshots
-from holdfast.workbench.sessions import Workbench
-from holdfast.workbench.subjects import asked
-from holdfast.workbench.trying import run_experiment
-from holdfast.workbench.volume import Volume
-from holdfast.workbench.volumes import Volumes
+import clew
+import clew.adapters.adk
+import clew.adapters.langgraph
+import clew.adapters.openai_agents
+import clew.adapters.pydantic_ai
+import clew.client
+import clew.runtime
+import clew.runtime.memory
+import clew.sync
+from clew.client.methods import Method
+from clew.client.operators import OperatorMethods
+from clew.client.workbenches import WorkbenchMethods
+from clew.core.errors import InvalidInput
+from clew.runtime.crises import crises, extend, purge
+from clew.runtime.effects import effects
+from clew.runtime.provider import ProviderModel
+from clew.runtime.searching import search_everything
+from clew.threads.jobs import Jobs
+from clew.threads.log import Log
+from clew.threads.records import Records
+from clew.threads.retention import Retention
+from clew.workbench.agent import Agent
+from clew.workbench.artifacts import Artifacts, artifact_tools
+from clew.workbench.checkpoints import Checkpoints
+from clew.workbench.core_memory import CoreMemory, core_memory_tools
+from clew.workbench.datasets import every_example, make_dataset
+from clew.workbench.document_tools import document_tools
+from clew.workbench.documents import Documents
+from clew.workbench.experiments import compare
+from clew.workbench.interpreter.daytona import RemoteInterpreters
+from clew.workbench.interpreter.local import LocalInterpreters
+from clew.workbench.manifests import exported, imported
+from clew.workbench.questions import Questions
+from clew.workbench.sandboxes import snapshots
+from clew.workbench.sessions import Workbench
+from clew.workbench.subjects import asked
+from clew.workbench.trying import run_experiment
+from clew.workbench.volume import Volume
+from clew.workbench.volumes import Volumes
 
 MODULES = [
-    holdfast,
-    holdfast.runtime,
-    holdfast.runtime.memory,
-    holdfast.client,
-    holdfast.adapters.adk,
-    holdfast.adapters.langgraph,
-    holdfast.adapters.openai_agents,
-    holdfast.adapters.pydantic_ai,
+    clew,
+    clew.runtime,
+    clew.runtime.memory,
+    clew.client,
+    clew.adapters.adk,
+    clew.adapters.langgraph,
+    clew.adapters.openai_agents,
+    clew.adapters.pydantic_ai,
 ]
 OTHERS: list[Any] = [
     *(Records, Jobs, Retention, Log, ProviderModel),
@@ -120,7 +120,7 @@ def calls_of(thing: Any) -> Iterator[PublicCall]:
         yield PublicCall(thing.__name__, thing)
     elif isinstance(thing, type) and not is_value(thing):
         for base in thing.__mro__:
-            if base.__module__.startswith("holdfast."):
+            if base.__module__.startswith("clew."):
                 yield from methods_of(base, thing)
 
 
@@ -169,7 +169,7 @@ UNCHECKED: dict[str, list[str]] = {
 """What takes any JSON value, checked by its path where it is stored; what a framework calls its own way."""
 
 
-def blocking_calls(db: holdfast.sync.Opened) -> dict[str, PublicCall]:
+def blocking_calls(db: clew.sync.Opened) -> dict[str, PublicCall]:
     """The calls of the blocking façade, on things that are open."""
     thread = db.create("t")
     things: list[Any] = [db, thread, thread.log(), db.records, db.jobs, db.retention]
@@ -183,7 +183,7 @@ def blocking_calls(db: holdfast.sync.Opened) -> dict[str, PublicCall]:
 
 @pytest.mark.promise("B-20")
 def test_a_blocking_call_names_an_option_that_there_is_not() -> None:
-    with holdfast.sync.open("memory://") as db:
+    with clew.sync.open("memory://") as db:
         for call in blocking_calls(db).values():
             with pytest.raises(TypeError, match="'nonsense'"):
                 call.function(nonsense=1)
@@ -191,7 +191,7 @@ def test_a_blocking_call_names_an_option_that_there_is_not() -> None:
 
 @pytest.mark.promise("B-20")
 def test_a_blocking_call_names_a_value_of_another_type() -> None:
-    with holdfast.sync.open("memory://") as db:
+    with clew.sync.open("memory://") as db:
         calls = blocking_calls(db)
         unnamed = {
             name: left

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-import holdfast
-import holdfast.sync
-from holdfast.core.errors import InvalidArgument, ThreadExists
-from holdfast.core.values import AppendTo, Put
-from holdfast.threads.database import Database
+import clew
+import clew.sync
+from clew.core.errors import InvalidArgument, ThreadExists
+from clew.core.values import AppendTo, Put
+from clew.threads.database import Database
 
 Attempt = Callable[[Any], Awaitable[object]]
 
-SAID = [holdfast.user("Hi")]
+SAID = [clew.user("Hi")]
 NO_VERSIONS: dict[str, Any] = {
     "a truth": True,
     "a falsehood": False,
@@ -23,7 +23,7 @@ NO_VERSIONS: dict[str, Any] = {
     "a fraction": 1.0,
     "text": "1",
     "a number beyond 64 bits": 2**70,
-    "a class": holdfast.Exact,
+    "a class": clew.Exact,
     "a hash": b"1",
 }
 NO_PATHS: dict[str, Any] = {
@@ -44,14 +44,14 @@ NO_PARTS: dict[str, Attempt] = {
     "a dict as an item": lambda thread: thread.append(items=[{"role": "user"}]),
     "one item": lambda thread: thread.append(items=SAID[0]),
     "text as a patch": lambda thread: thread.append(patches=["city"]),
-    "one patch": lambda thread: thread.append(patches=holdfast.set("city", "Bern")),
+    "one patch": lambda thread: thread.append(patches=clew.set("city", "Bern")),
     "a dict as a changeset": lambda thread: thread.append({"items": []}),
     "items as a changeset": lambda thread: thread.append(SAID),
-    "items in a changeset": lambda thread: thread.append(holdfast.Changeset(items=["hi"])),  # type: ignore[arg-type]  # the mistake
-    "patches in a changeset": lambda thread: thread.append(holdfast.Changeset(patches=["hi"])),  # type: ignore[arg-type]  # the mistake
+    "items in a changeset": lambda thread: thread.append(clew.Changeset(items=["hi"])),  # type: ignore[arg-type]  # the mistake
+    "patches in a changeset": lambda thread: thread.append(clew.Changeset(patches=["hi"])),  # type: ignore[arg-type]  # the mistake
     "text as state actions": lambda thread: thread.append(state_actions="hi"),
-    "text as actions in a changeset": lambda thread: thread.append(holdfast.Changeset(state_actions="hi")),  # type: ignore[arg-type]  # the mistake
-    "a changeset and parts": lambda thread: thread.append(holdfast.Changeset(reason="r"), items=SAID),
+    "text as actions in a changeset": lambda thread: thread.append(clew.Changeset(state_actions="hi")),  # type: ignore[arg-type]  # the mistake
+    "a changeset and parts": lambda thread: thread.append(clew.Changeset(reason="r"), items=SAID),
 }
 
 
@@ -60,7 +60,7 @@ async def test_a_number_is_the_version_that_is_expected(db: Database) -> None:
     thread = await db.create("t")
     await thread.append(items=SAID, expect=0)
 
-    with pytest.raises(holdfast.VersionConflict) as caught:
+    with pytest.raises(clew.VersionConflict) as caught:
         await thread.append(items=SAID, expect=0)
     assert (caught.value.expected, caught.value.actual, (await thread.head()).version) == (0, 1, 1)
 
@@ -70,8 +70,8 @@ async def test_a_number_is_the_version_that_is_expected_in_a_commit(db: Database
     thread = await db.create("t")
     await thread.append(items=SAID)
 
-    with pytest.raises(holdfast.VersionConflict):
-        await db.commit([AppendTo(thread="t", change=holdfast.Changeset(items=tuple(SAID)), expect=0)])
+    with pytest.raises(clew.VersionConflict):
+        await db.commit([AppendTo(thread="t", change=clew.Changeset(items=tuple(SAID)), expect=0)])
     assert (await thread.head()).version == 1
 
 
@@ -80,7 +80,7 @@ async def test_a_number_is_the_version_that_is_expected_by_a_delete(db: Database
     thread = await db.create("t")
     await thread.append(items=SAID)
 
-    with pytest.raises(holdfast.VersionConflict):
+    with pytest.raises(clew.VersionConflict):
         await thread.delete(expect=0)
     assert (await thread.head()).version == 1
 
@@ -90,7 +90,7 @@ async def test_a_thread_that_must_be_absent_is_not_deleted(db: Database) -> None
     thread = await db.create("t")
 
     with pytest.raises(ThreadExists):
-        await thread.delete(expect=holdfast.Absent())
+        await thread.delete(expect=clew.Absent())
     assert (await thread.head()).version == 0
 
 
@@ -101,9 +101,9 @@ async def test_what_is_no_version_is_refused(db: Database, version: Any) -> None
     attempts: list[Callable[[], Awaitable[object]]] = [
         lambda: thread.append(items=SAID, expect=version),
         lambda: thread.delete(expect=version),
-        lambda: db.commit([AppendTo(thread="t", change=holdfast.Changeset(), expect=version)]),
-        lambda: db.records.put(holdfast.Record(kind="k", id="i", body=1), expect=version),
-        lambda: db.commit([Put(record=holdfast.Record(kind="k", id="i", body=1), expect=version)]),
+        lambda: db.commit([AppendTo(thread="t", change=clew.Changeset(), expect=version)]),
+        lambda: db.records.put(clew.Record(kind="k", id="i", body=1), expect=version),
+        lambda: db.commit([Put(record=clew.Record(kind="k", id="i", body=1), expect=version)]),
         lambda: db.records.drop("k", "i", expect=version),
     ]
     for attempt in attempts:
@@ -117,7 +117,7 @@ async def test_what_is_no_version_is_refused(db: Database, version: Any) -> None
 @pytest.mark.parametrize("version", NO_VERSIONS.values(), ids=NO_VERSIONS)
 def test_what_is_no_version_is_refused_where_it_is_made_exact(version: Any) -> None:
     with pytest.raises(InvalidArgument, match="version"):
-        holdfast.Exact(version)
+        clew.Exact(version)
 
 
 @pytest.mark.promise("B-20")
@@ -125,10 +125,10 @@ async def test_a_path_of_one_key_may_be_that_key(db: Database) -> None:
     thread = await db.create("t")
     await thread.append(
         patches=[
-            holdfast.set("city", "Bern"),
-            holdfast.increment("visits"),
-            holdfast.append("seen", 1),
-            holdfast.merge("mood", {"now": "calm"}),
+            clew.set("city", "Bern"),
+            clew.increment("visits"),
+            clew.append("seen", 1),
+            clew.merge("mood", {"now": "calm"}),
         ]
     )
 
@@ -140,16 +140,16 @@ async def test_a_path_of_one_key_may_be_that_key(db: Database) -> None:
 @pytest.mark.parametrize("path", NO_PATHS.values(), ids=NO_PATHS)
 def test_what_is_no_path_is_refused_by_every_op(path: Any) -> None:
     makers: list[Callable[[], object]] = [
-        lambda: holdfast.set(path, 1),
-        lambda: holdfast.delete(path),
-        lambda: holdfast.append(path, 1),
-        lambda: holdfast.merge(path, {}),
-        lambda: holdfast.increment(path),
-        lambda: holdfast.insert(path, 0, 1),
-        lambda: holdfast.remove(path, 1),
-        lambda: holdfast.max(path, 1),
-        lambda: holdfast.min(path, 1),
-        lambda: holdfast.union(path, [1]),
+        lambda: clew.set(path, 1),
+        lambda: clew.delete(path),
+        lambda: clew.append(path, 1),
+        lambda: clew.merge(path, {}),
+        lambda: clew.increment(path),
+        lambda: clew.insert(path, 0, 1),
+        lambda: clew.remove(path, 1),
+        lambda: clew.max(path, 1),
+        lambda: clew.min(path, 1),
+        lambda: clew.union(path, [1]),
     ]
 
     for make in makers:
@@ -171,7 +171,7 @@ async def test_what_no_changeset_is_made_of_is_refused(db: Database, attempt: At
 async def test_text_for_an_item_is_answered_by_how_an_item_is_made(db: Database) -> None:
     thread = await db.create("t")
 
-    with pytest.raises(InvalidArgument, match=r'items\[0\].*holdfast\.user\("Hi"\)'):
+    with pytest.raises(InvalidArgument, match=r'items\[0\].*clew\.user\("Hi"\)'):
         await thread.append(items=["hi"])  # type: ignore[list-item]  # the mistake
 
 
@@ -188,18 +188,18 @@ async def test_a_misspelled_option_is_answered_by_the_nearest(db: Database) -> N
 
 @pytest.mark.promise("B-20")
 def test_a_number_is_the_version_that_a_blocking_append_expects(store_url: str) -> None:
-    with holdfast.sync.open(store_url) as db:
+    with clew.sync.open(store_url) as db:
         thread = db.create("t")
         thread.append(items=SAID, expect=0)
 
-        with pytest.raises(holdfast.VersionConflict):
+        with pytest.raises(clew.VersionConflict):
             thread.append(items=SAID, expect=0)
         assert thread.head().version == 1
 
 
 @pytest.mark.promise("B-20")
 def test_what_is_no_version_is_refused_by_a_blocking_append(store_url: str) -> None:
-    with holdfast.sync.open(store_url) as db:
+    with clew.sync.open(store_url) as db:
         thread = db.create("t")
 
         for version in NO_VERSIONS.values():
@@ -210,7 +210,7 @@ def test_what_is_no_version_is_refused_by_a_blocking_append(store_url: str) -> N
 
 @pytest.mark.promise("B-20")
 def test_a_blocking_watch_refuses_when_it_is_called() -> None:
-    with holdfast.sync.open("memory://") as db:
+    with clew.sync.open("memory://") as db:
         thread = db.create("t")
 
         with pytest.raises(InvalidArgument, match="after"):

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast.core.errors import InvalidArgument, InvalidId, SchemaInvalid, ThreadExists, ThreadNotFound
-from holdfast.runtime import Compaction, Patience, guardrail, respond
-from holdfast.runtime.provider import ProviderModel
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import InvalidArgument, InvalidId, SchemaInvalid, ThreadExists, ThreadNotFound
+from clew.runtime import Compaction, Patience, guardrail, respond
+from clew.runtime.provider import ProviderModel
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 
 MISSPELLED = {"usr": "user", "idempotency_key": "key", "mod": "mode"}
 WRONG_OPTIONS: dict[str, Any] = {
@@ -60,7 +60,7 @@ def weather(city: str) -> str:
     return f"It is sunny in {city}."
 
 
-async def answer(state: Any, ctx: holdfast.Context) -> dict[str, str]:
+async def answer(state: Any, ctx: clew.Context) -> dict[str, str]:
     """Answer with nothing but a word."""
     return {"reply": "Hello"}
 
@@ -69,7 +69,7 @@ async def answer(state: Any, ctx: holdfast.Context) -> dict[str, str]:
 @pytest.mark.parametrize("option", ["usr", "idempotency_key", "mod"])
 async def test_an_unknown_option_of_a_turn_is_answered_by_the_nearest(db: Database, option: str) -> None:
     wrong: dict[str, Any] = {option: "alice"}
-    async with holdfast.Runtime(db, model=ScriptedModel("Hello")) as runtime:
+    async with clew.Runtime(db, model=ScriptedModel("Hello")) as runtime:
         for turn in (runtime.run_turn, runtime.stream_turn):
             with pytest.raises(TypeError, match=rf"'{option}'.*Did you mean '{MISSPELLED[option]}'\?"):
                 turn("t", "Hi", **wrong)
@@ -82,7 +82,7 @@ async def test_an_unknown_option_of_a_turn_is_answered_by_the_nearest(db: Databa
 @pytest.mark.parametrize(("option", "value"), WRONG_OPTIONS.items(), ids=WRONG_OPTIONS)
 async def test_an_option_of_a_turn_of_another_type_is_named(option: str, value: Any) -> None:
     wrong: dict[str, Any] = {option: value}
-    async with holdfast.open("memory://") as db, holdfast.Runtime(db, model=ScriptedModel("Hi")) as runtime:
+    async with clew.open("memory://") as db, clew.Runtime(db, model=ScriptedModel("Hi")) as runtime:
         for turn in (runtime.run_turn, runtime.stream_turn):
             with pytest.raises((InvalidArgument, InvalidId), match=option.replace("_", "[_ ]")):
                 turn("t", "Hi", **wrong)
@@ -92,7 +92,7 @@ async def test_an_option_of_a_turn_of_another_type_is_named(option: str, value: 
 
 @pytest.mark.promise("B-20")
 async def test_a_mode_given_as_text_is_answered_by_the_modes() -> None:
-    async with holdfast.open("memory://") as db, holdfast.Runtime(db, model=ScriptedModel("Hi")) as runtime:
+    async with clew.open("memory://") as db, clew.Runtime(db, model=ScriptedModel("Hi")) as runtime:
         with pytest.raises(InvalidArgument, match=r"MemoryMode\.INCOGNITO"):
             await runtime.run_turn("t", "Hi", mode="incognito")  # type: ignore[arg-type]  # the mistake
 
@@ -101,21 +101,21 @@ async def test_a_mode_given_as_text_is_answered_by_the_modes() -> None:
 @pytest.mark.parametrize(("option", "value"), WRONG_SETTINGS.items(), ids=WRONG_SETTINGS)
 async def test_a_setting_of_a_runtime_of_another_type_is_named(option: str, value: Any) -> None:
     wrong: dict[str, Any] = {option: value}
-    async with holdfast.open("memory://") as db:
+    async with clew.open("memory://") as db:
         with pytest.raises(InvalidArgument, match=option.replace("_", "[_ ]")):
-            holdfast.Runtime(db, **wrong)
+            clew.Runtime(db, **wrong)
 
 
 @pytest.mark.promise("B-20")
 async def test_a_runtime_needs_a_database() -> None:
     with pytest.raises(InvalidArgument, match="db must be a Database, not str"):
-        holdfast.Runtime("sqlite:///agent.db")  # type: ignore[arg-type]  # the mistake
+        clew.Runtime("sqlite:///agent.db")  # type: ignore[arg-type]  # the mistake
 
 
 @pytest.mark.promise("B-20")
 async def test_a_function_is_taken_as_a_tool(db: Database) -> None:
     model = ScriptedModel(calls(("c1", "weather", {"city": "Bern"})), "Sunny!")
-    async with holdfast.Runtime(db, model=model, tools=[weather]) as runtime:
+    async with clew.Runtime(db, model=model, tools=[weather]) as runtime:
         done = await runtime.run_turn("t", "How is it in Bern?")
 
     (spec,) = model.requests[0].tools
@@ -131,7 +131,7 @@ async def test_a_function_is_taken_as_a_tool(db: Database) -> None:
 @pytest.mark.promise("B-20")
 async def test_a_function_is_taken_as_a_tool_without_a_store() -> None:
     model = ScriptedModel(calls(("c1", "weather", {"city": "Bern"})), "Sunny!")
-    done = await holdfast.run_agent("How is it in Bern?", model=model, tools=[weather])
+    done = await clew.run_agent("How is it in Bern?", model=model, tools=[weather])
 
     assert (done.text, len(model.requests)) == ("Sunny!", 2)
 
@@ -149,11 +149,11 @@ def test_a_function_that_no_tool_can_be_made_of_is_refused(wrong: Any) -> None:
 
 @pytest.mark.promise("B-20")
 async def test_a_model_may_be_given_by_its_name(db: Database) -> None:
-    async with holdfast.Runtime(db, model="test") as runtime:
+    async with clew.Runtime(db, model="test") as runtime:
         done = await runtime.run_turn("t", "Hi")
 
     assert done.text
-    assert (await holdfast.run_agent("Hi", model="test")).text == done.text
+    assert (await clew.run_agent("Hi", model="test")).text == done.text
 
 
 @pytest.mark.promise("B-20")
@@ -165,7 +165,7 @@ async def test_a_model_made_by_its_name_is_closed_with_the_runtime(monkeypatch: 
 
     monkeypatch.setattr(ProviderModel, "close", close)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    async with holdfast.open("memory://") as db, holdfast.Runtime(db, model="openai:gpt-5"):
+    async with clew.open("memory://") as db, clew.Runtime(db, model="openai:gpt-5"):
         before = list(closed)
 
     assert (before, closed) == ([], ["openai:gpt-5"])
@@ -173,12 +173,12 @@ async def test_a_model_made_by_its_name_is_closed_with_the_runtime(monkeypatch: 
 
 @pytest.mark.promise("B-20")
 async def test_a_model_of_an_unknown_name_is_refused() -> None:
-    async with holdfast.open("memory://") as db:
+    async with clew.open("memory://") as db:
         with pytest.raises(InvalidArgument, match="opnai:gpt-5"):
-            holdfast.Runtime(db, model="opnai:gpt-5")
+            clew.Runtime(db, model="opnai:gpt-5")
 
 
-def blocking(state: Any, ctx: holdfast.Context) -> dict[str, str]:
+def blocking(state: Any, ctx: clew.Context) -> dict[str, str]:
     """Answer at once."""
     return {"reply": "Hello"}
 
@@ -190,22 +190,22 @@ async def with_state_alone(state: Any) -> dict[str, str]:
 
 @pytest.mark.promise("B-20")
 async def test_a_blocking_stage_is_refused_when_the_runtime_is_made() -> None:
-    async with holdfast.open("memory://") as db:
+    async with clew.open("memory://") as db:
         with pytest.raises(InvalidArgument, match=r"'blocking' must be async.*async def blocking"):
-            holdfast.Runtime(db, stages=[blocking])  # type: ignore[list-item]  # the mistake
+            clew.Runtime(db, stages=[blocking])  # type: ignore[list-item]  # the mistake
 
 
 @pytest.mark.promise("B-20")
 async def test_a_blocking_stage_that_does_not_look_like_one_is_named_when_it_runs() -> None:
     with pytest.raises(InvalidArgument, match="must be async"):
-        await holdfast.run_agent("Hi", stages=[lambda state, ctx: {"reply": "Hello"}])  # type: ignore[list-item,return-value]  # the mistake
+        await clew.run_agent("Hi", stages=[lambda state, ctx: {"reply": "Hello"}])  # type: ignore[list-item,return-value]  # the mistake
 
 
 @pytest.mark.promise("B-20")
 async def test_a_stage_that_takes_something_else_is_refused() -> None:
-    async with holdfast.open("memory://") as db:
+    async with clew.open("memory://") as db:
         with pytest.raises(InvalidArgument, match="'with_state_alone' must take a state and a context"):
-            holdfast.Runtime(db, stages=[with_state_alone])  # type: ignore[list-item]  # the mistake
+            clew.Runtime(db, stages=[with_state_alone])  # type: ignore[list-item]  # the mistake
 
 
 @pytest.mark.promise("B-20")
@@ -227,15 +227,15 @@ def check_at_once(text: str, ctx: Any = None) -> str | None:
 
 @pytest.mark.promise("B-20")
 async def test_a_rewind_takes_a_number_for_the_version_it_expects(db: Database) -> None:
-    async with holdfast.Runtime(db, stages=[answer]) as runtime:
+    async with clew.Runtime(db, stages=[answer]) as runtime:
         await runtime.run_turn("t", "Hi")
 
-        with pytest.raises(holdfast.VersionConflict):
+        with pytest.raises(clew.VersionConflict):
             await runtime.rewind("t", to=0, expect=0)
         with pytest.raises(InvalidArgument, match="expect"):
             await runtime.rewind("t", to=0, expect=True)
         with pytest.raises(ThreadExists):
-            await runtime.rewind("t", to=0, expect=holdfast.Absent())
+            await runtime.rewind("t", to=0, expect=clew.Absent())
         await runtime.rewind("t", to=0, expect=(await db.thread("t").head()).version)
 
 
@@ -245,9 +245,9 @@ def test_values_that_a_runtime_is_given_are_checked_when_they_are_made() -> None
         lambda value: Patience(call=value),
         lambda value: Patience(attempts=value),
         lambda value: Compaction(keep=value),
-        lambda value: holdfast.Limits(body=value),
-        lambda value: holdfast.Scope(tenant=value),
-        lambda value: holdfast.tool(effect=value),
+        lambda value: clew.Limits(body=value),
+        lambda value: clew.Scope(tenant=value),
+        lambda value: clew.tool(effect=value),
     ]
 
     for make in wrong:

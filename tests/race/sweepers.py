@@ -14,18 +14,18 @@ from typing import TypeVar
 
 import msgspec
 
-import holdfast as hf
-from holdfast.core.values import Item, Record, RecordQuery, Write
-from holdfast.runtime.ending import Finalize, Left
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import ACTIVE_ROW, ENDING, ROW, Episode, active_episode, saved, touched
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Part, Request, Usage
-from holdfast.runtime.settings import now_ms
-from holdfast.threads.database import Database
-from holdfast.writes import AppendTo, Put
+import clew
+from clew.core.values import Item, Record, RecordQuery, Write
+from clew.runtime.ending import Finalize, Left
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import ACTIVE_ROW, ENDING, ROW, Episode, active_episode, saved, touched
+from clew.runtime.memory.finalizing import Finalizer
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.messages import Message
+from clew.runtime.models import Part, Request, Usage
+from clew.runtime.settings import now_ms
+from clew.threads.database import Database
+from clew.writes import AppendTo, Put
 
 T = TypeVar("T")
 LATER_MS = 30 * 60_000
@@ -52,13 +52,13 @@ async def begin(url: str, count: int, user: str | None = None) -> list[str]:
     """Threads with one thing said on each, and the episodes that it began."""
     threads = [f"thread {number}" for number in range(count)]
     now = now_ms()
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         for start in range(0, count, AT_A_TIME):
             writes: list[Write] = []
             for thread in threads[start : start + AT_A_TIME]:
-                change = hf.Changeset(items=(hf.user(f"Hello from {thread}"),))
+                change = clew.Changeset(items=(clew.user(f"Hello from {thread}"),))
                 begun = touched(None, thread, user, now, 0)
-                expect = hf.Absent(owner=user)
+                expect = clew.Absent(owner=user)
                 writes += [AppendTo(thread=thread, change=change, expect=expect), saved(begun, user)]
             await db.commit(writes)
     return threads
@@ -99,7 +99,7 @@ class _Summarizer:
 
 
 async def _sweep_with(url: str, finalize: Finalize, start: Connection) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         start.send("ready")
         start.recv()
         async with Runtime(
@@ -140,7 +140,7 @@ class _Finalize:
         if self.made == self._fate.killed_at:
             os.kill(os.getpid(), signal.SIGKILL)
         arc = Item(body={"arc": [message.text for message in transcript]}, log=ARCS)
-        change = hf.Changeset(items=(arc,))
+        change = clew.Changeset(items=(arc,))
         once = Put(record=Record(kind="finished", id=of.id, body=None), expect=0)
         return Left(
             episode=msgspec.structs.replace(of, arc={"said": len(transcript)}),
@@ -156,12 +156,12 @@ def visit(url: str, threads: Sequence[str], start: Connection) -> dict[str, str]
 async def _visit(url: str, threads: Sequence[str], start: Connection) -> dict[str, str]:
     belonged: dict[str, str] = {}
 
-    async def note(state: hf.State, ctx: hf.Context) -> hf.Delta:
+    async def note(state: clew.State, ctx: clew.Context) -> clew.Delta:
         assert ctx.turn.episode is not None
         belonged[ctx.turn.thread] = ctx.turn.episode.id
         return {"reply": "Still here."}
 
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         runtime = Runtime(db, stages=[note], clock=later)
         start.send("ready")
         start.recv()
@@ -174,7 +174,7 @@ def arcs_of(url: str, user: str) -> int:
     """How many arcs are in the memory of a user."""
 
     async def count() -> int:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             return len((await Memory(db, user).page("arcs", limit=1000)).arcs)
 
     return asyncio.run(count())
@@ -195,7 +195,7 @@ def stored(url: str, threads: Sequence[str]) -> dict[str, Found]:
 
 
 async def _stored(url: str, threads: Sequence[str]) -> dict[str, Found]:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         return {thread: await _found(db, thread) for thread in threads}
 
 

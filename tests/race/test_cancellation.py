@@ -14,9 +14,9 @@ import apsw
 import psycopg
 import pytest
 
-import holdfast as hf
-from holdfast.core.values import AppendTo, Enqueue, Put
-from holdfast.stores.postgres.store import PostgresStore
+import clew
+from clew.core.values import AppendTo, Enqueue, Put
+from clew.stores.postgres.store import PostgresStore
 from tests.crash.apart import apart
 from tests.crash.workload import numbered
 
@@ -32,7 +32,7 @@ SETTLE_SECONDS = 30.0
 class Cancelled:
     """Appends of numbers to one database, some of them cancelled."""
 
-    def __init__(self, db: hf.Database) -> None:
+    def __init__(self, db: clew.Database) -> None:
         self.answered: set[int] = set()
         self.begun = 0
         self._db = db
@@ -51,8 +51,8 @@ class Cancelled:
         await self._db.commit(
             [
                 AppendTo(thread=THREADS[number % 3], change=numbered(number, items=1, record=name)),
-                Put(record=hf.Record(kind="fact", id=name, body=number), expect=0),
-                Enqueue(job=hf.Job(id=name, kind="look")),
+                Put(record=clew.Record(kind="fact", id=name, body=number), expect=0),
+                Enqueue(job=clew.Job(id=name, kind="look")),
             ]
         )
         self.answered.add(number)
@@ -114,7 +114,7 @@ def can_write_at_once(path: str) -> bool:
     return True
 
 
-async def under_way(url: str, db: hf.Database) -> list[str]:
+async def under_way(url: str, db: clew.Database) -> list[str]:
     """The transactions that are open and the connections that are taken."""
     if url.startswith("sqlite"):
         free = await asyncio.to_thread(apart, can_write_at_once, path_of(url))
@@ -139,7 +139,7 @@ async def still_open(url: str, before: Collection[threading.Thread]) -> list[str
     if url.startswith("postgres"):
         return await connections(url)
     new = [thread for thread in threading.enumerate() if thread not in before]
-    found = [thread.name for thread in new if thread.name.startswith("holdfast-")]
+    found = [thread.name for thread in new if thread.name.startswith("clew-")]
     if sys.platform == "linux":
         found += [name for name in open_files() if name.startswith(path_of(url))]
     return found
@@ -176,7 +176,7 @@ class TestCancellation:
     @pytest.mark.promise("S-04", "S-02")
     async def test_appends_cancelled_at_any_time_are_whole_or_absent(self, url: str) -> None:
         chance = random.Random(11)
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             for name in THREADS:
                 await db.create(name)
             work = Cancelled(db)
@@ -195,7 +195,7 @@ class TestCancellation:
     @pytest.mark.promise("S-04", "S-02")
     @pytest.mark.parametrize("what", ["append", "commit", "branch", "read", "search"])
     async def test_a_call_cancelled_at_its_nth_step_strands_nothing(self, url: str, what: str) -> None:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             for name in THREADS:
                 await db.create(name)
             work = Cancelled(db)
@@ -217,7 +217,7 @@ class TestCancellation:
     @pytest.mark.promise("S-04")
     async def test_opening_that_is_cancelled_leaves_nothing_open(self, url: str) -> None:
         async def open_and_close() -> None:
-            async with hf.open(url) as db:
+            async with clew.open(url) as db:
                 await db.threads()
 
         await open_and_close()
@@ -231,7 +231,7 @@ class TestCancellation:
     async def test_closing_that_is_cancelled_can_be_finished(self, url: str) -> None:
         before = threading.enumerate()
         for n in range(6):
-            db = await hf.open(url)
+            db = await clew.open(url)
             await db.create(f"thread {n}")
             await cancelled_after(n * 0.0005, db.close())
             await asyncio.wait_for(db.close(), SETTLE_SECONDS)

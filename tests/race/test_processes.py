@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-import holdfast as hf
+import clew
 from tests.crash.apart import Apart, apart, pipe
 from tests.race import writers
 from tests.race.writers import THREAD, Won, Work, compete, open_first, stored_at
@@ -38,7 +38,7 @@ def run_all(url: str, amount: int, work: Work, way: Callable[..., list[Won]] = c
 
 async def create(url: str) -> None:
     """The thread that all will write to."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         await db.create(THREAD)
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-import holdfast as hf
-from holdfast.core.errors import ThreadExists
-from holdfast.core.values import Committed
+import clew
+from clew.core.errors import ThreadExists
+from clew.core.values import Committed
 
 THREAD = "contended"
 
@@ -26,7 +26,7 @@ class Won:
     repeated: bool = False
 
 
-Work = Callable[[hf.Database, str, int], Coroutine[Any, Any, list[Won]]]
+Work = Callable[[clew.Database, str, int], Coroutine[Any, Any, list[Won]]]
 
 
 def compete(url: str, writer: str, amount: int, work: Work, start: Connection) -> list[Won]:
@@ -35,7 +35,7 @@ def compete(url: str, writer: str, amount: int, work: Work, start: Connection) -
 
 
 async def _compete(url: str, writer: str, amount: int, work: Work, start: Connection) -> list[Won]:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         _wait_for(start)
         return await work(db, writer, amount)
 
@@ -47,7 +47,7 @@ def open_first(url: str, writer: str, amount: int, work: Work, start: Connection
 
 
 async def _open_first(url: str, writer: str, amount: int, work: Work) -> list[Won]:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         return await work(db, writer, amount)
 
 
@@ -56,20 +56,22 @@ def _wait_for(start: Connection) -> None:
     start.recv()
 
 
-async def append_exactly(db: hf.Database, writer: str, amount: int) -> list[Won]:
+async def append_exactly(db: clew.Database, writer: str, amount: int) -> list[Won]:
     """Append at the head, whatever it is, until the thread has so many versions."""
     thread, won = db.thread(THREAD), list[Won]()
     while (head := await thread.head()).version < amount:
         text = f"{writer} at {head.version}"
         try:
-            done = await thread.append(items=[hf.user(text)], author=writer, expect=hf.Exact(head.version))
-        except hf.VersionConflict:
+            done = await thread.append(
+                items=[clew.user(text)], author=writer, expect=clew.Exact(head.version)
+            )
+        except clew.VersionConflict:
             continue
         won.append(_won(writer, text, done))
     return won
 
 
-async def append_anywhere(db: hf.Database, writer: str, amount: int) -> list[Won]:
+async def append_anywhere(db: clew.Database, writer: str, amount: int) -> list[Won]:
     """Append so many, some at once, each under its key; then the same again, which changes nothing."""
     first = await _append_keyed(db, writer, range(amount))
     again = await _append_keyed(db, writer, range(amount))
@@ -77,12 +79,12 @@ async def append_anywhere(db: hf.Database, writer: str, amount: int) -> list[Won
     return first
 
 
-async def append_shared(db: hf.Database, writer: str, amount: int) -> list[Won]:
+async def append_shared(db: clew.Database, writer: str, amount: int) -> list[Won]:
     """Append what all the others append too, under the same keys."""
     return await _append_keyed(db, "everybody", range(amount))
 
 
-async def _append_keyed(db: hf.Database, writer: str, numbers: Sequence[int]) -> list[Won]:
+async def _append_keyed(db: clew.Database, writer: str, numbers: Sequence[int]) -> list[Won]:
     won: list[Won] = []
     for start in range(0, len(numbers), 4):
         some = numbers[start : start + 4]
@@ -90,13 +92,13 @@ async def _append_keyed(db: hf.Database, writer: str, numbers: Sequence[int]) ->
     return won
 
 
-async def _append_one(db: hf.Database, writer: str, number: int) -> Won:
+async def _append_one(db: clew.Database, writer: str, number: int) -> Won:
     text = f"{writer} {number}"
-    done = await db.thread(THREAD).append(items=[hf.user(text)], author=writer, key=text)
+    done = await db.thread(THREAD).append(items=[clew.user(text)], author=writer, key=text)
     return _won(writer, text, done)
 
 
-async def create_and_append(db: hf.Database, writer: str, amount: int) -> list[Won]:
+async def create_and_append(db: clew.Database, writer: str, amount: int) -> list[Won]:
     """Create the thread if nobody has, then append some; the first of all is told by an empty text."""
     won: list[Won] = []
     try:
@@ -107,11 +109,11 @@ async def create_and_append(db: hf.Database, writer: str, amount: int) -> list[W
     return won + await _append_keyed(db, writer, range(amount))
 
 
-async def append_absent(db: hf.Database, writer: str, amount: int) -> list[Won]:
+async def append_absent(db: clew.Database, writer: str, amount: int) -> list[Won]:
     """Create the thread by an append, if nobody has."""
     text = f"{writer} was first"
     try:
-        done = await db.thread(THREAD).append(items=[hf.user(text)], author=writer, expect=hf.Absent())
+        done = await db.thread(THREAD).append(items=[clew.user(text)], author=writer, expect=clew.Absent())
     except ThreadExists:
         return []
     return [_won(writer, text, done)]
@@ -127,7 +129,7 @@ def stored_at(url: str) -> list[Won]:
 
 
 async def _stored_at(url: str) -> list[Won]:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         thread = db.thread(THREAD)
         verdict = await thread.verify()
         changes = await thread.changesets(limit=100_000)
@@ -136,7 +138,7 @@ async def _stored_at(url: str) -> list[Won]:
         return [_stored(change) for change in changes]
 
 
-def _stored(change: hf.Changeset) -> Won:
+def _stored(change: clew.Changeset) -> Won:
     [item] = change.items
     assert isinstance(item.body, dict)
     return Won(

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from multiprocessing.connection import Connection
 
-import holdfast as hf
-from holdfast.runtime.engine import Runtime
+import clew
+from clew.runtime.engine import Runtime
 
 IN_LINE = 4
 """How many turns the other process has in line at any time."""
@@ -15,12 +15,12 @@ IN_LINE = 4
 WORK_SECONDS = 0.02
 
 
-async def replied(state: hf.Conversation, ctx: hf.Context) -> hf.Delta:
+async def replied(state: clew.Conversation, ctx: clew.Context) -> clew.Delta:
     """Answer at once."""
-    return {"history": [hf.Message(role="assistant", content="Yes.")]}
+    return {"history": [clew.Message(role="assistant", content="Yes.")]}
 
 
-async def reply_slowly(state: hf.Conversation, ctx: hf.Context) -> hf.Delta:
+async def reply_slowly(state: clew.Conversation, ctx: clew.Context) -> clew.Delta:
     """Answer after a while, so that the thread is held most of the time."""
     await asyncio.sleep(WORK_SECONDS)
     return await replied(state, ctx)
@@ -33,7 +33,7 @@ class Hold:
         self.reached = asyncio.Event()
         self.go = asyncio.Event()
 
-    async def stage(self, state: hf.Conversation, ctx: hf.Context) -> hf.Delta:
+    async def stage(self, state: clew.Conversation, ctx: clew.Context) -> clew.Delta:
         """Answer when it may."""
         self.reached.set()
         await self.go.wait()
@@ -42,10 +42,10 @@ class Hold:
     @staticmethod
     def by_message(
         holds: Mapping[str, Hold],
-    ) -> Callable[[hf.Conversation, hf.Context], Awaitable[hf.Delta]]:
+    ) -> Callable[[clew.Conversation, clew.Context], Awaitable[clew.Delta]]:
         """A stage that is held by what was said."""
 
-        async def stage(state: hf.Conversation, ctx: hf.Context) -> hf.Delta:
+        async def stage(state: clew.Conversation, ctx: clew.Context) -> clew.Delta:
             return await holds[state.message].stage(state, ctx)
 
         return stage
@@ -57,7 +57,7 @@ def run_until_told(url: str, thread: str, told: Connection) -> None:
 
 
 async def _run_until_told(url: str, thread: str, told: Connection) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         runtime = Runtime(db, stages=[reply_slowly])
         is_told = False
 

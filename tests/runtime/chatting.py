@@ -11,12 +11,12 @@ from pydantic_ai.models import Model as Provided
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime import asking
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Reply, Request
-from holdfast.runtime.provider import ProviderModel
+from clew.core.errors import ModelFailed
+from clew.runtime import asking
+from clew.runtime.asking import Patience
+from clew.runtime.messages import Message
+from clew.runtime.models import Reply, Request
+from clew.runtime.provider import ProviderModel
 from tests.support.openai_server import ChatServer, Line, chat_server
 
 SECRET = "sk-very-secret-0123456789"

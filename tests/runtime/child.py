@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 
-import holdfast as hf
-from holdfast.core.errors import HoldfastError
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.models import Request
-from holdfast.testing.scripted import ScriptedModel
+import clew
+from clew.core.errors import ClewError
+from clew.runtime.engine import Runtime
+from clew.runtime.models import Request
+from clew.testing.scripted import ScriptedModel
 
 
 def say(word: str) -> None:
@@ -24,20 +24,20 @@ async def main(url: str, lease: float) -> None:
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
 
-    async def answer(state: hf.State, ctx: hf.Context) -> hf.Delta:
+    async def answer(state: clew.State, ctx: clew.Context) -> clew.Delta:
         say("asking")
         await reader.readline()
         await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
-        return {"history": [hf.Message(role="assistant", content="From the child.")]}
+        return {"history": [clew.Message(role="assistant", content="From the child.")]}
 
     answer.__name__ = "respond"  # the process that takes over has the stage that a runtime has by itself
     async with (
-        hf.open(url) as db,
+        clew.open(url) as db,
         Runtime(db, stages=[answer], model=ScriptedModel("ok"), lease_seconds=lease) as r,
     ):
         try:
             done = await r.run_turn("a", "Hi from the child")
-        except HoldfastError as error:
+        except ClewError as error:
             say(error.code)
         else:
             say(done.termination)

@@ -6,19 +6,19 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-import holdfast as hf
-from holdfast.runtime.context import Context
-from holdfast.runtime.declaring import schema_of
-from holdfast.runtime.inputs import checked_inputs, user_item
-from holdfast.runtime.loop import Stage
-from holdfast.runtime.models import Model
-from holdfast.runtime.pipeline import context_of, run_stages
-from holdfast.runtime.schema import State, input, kept, loaded, per_call, per_run, per_turn, whole_of
-from holdfast.runtime.settings import Settings
-from holdfast.runtime.starting import Asked, Started, start
-from holdfast.runtime.turn import Turn
-from holdfast.testing.clock import Clock
-from holdfast.threads.database import Database
+import clew
+from clew.runtime.context import Context
+from clew.runtime.declaring import schema_of
+from clew.runtime.inputs import checked_inputs, user_item
+from clew.runtime.loop import Stage
+from clew.runtime.models import Model
+from clew.runtime.pipeline import context_of, run_stages
+from clew.runtime.schema import State, input, kept, loaded, per_call, per_run, per_turn, whole_of
+from clew.runtime.settings import Settings
+from clew.runtime.starting import Asked, Started, start
+from clew.runtime.turn import Turn
+from clew.testing.clock import Clock
+from clew.threads.database import Database
 
 
 class Progress(State):
@@ -39,17 +39,17 @@ class Profile(State):
 class Companion(State):
     message: Annotated[str, input]
     channel: Annotated[str, input] = "test"
-    history: Annotated[hf.Log[hf.Message], hf.append]
-    transcript: Annotated[hf.Log[hf.Message], whole_of("history")]
-    session_progress: Annotated[Progress, hf.merge]
-    session_memory: Annotated[dict[str, Any], hf.merge]
-    memory_control: Annotated[MemoryControl, hf.merge]
-    procedural_profile: Annotated[Profile, hf.merge, loaded]
+    history: Annotated[clew.Log[clew.Message], clew.append]
+    transcript: Annotated[clew.Log[clew.Message], whole_of("history")]
+    session_progress: Annotated[Progress, clew.merge]
+    session_memory: Annotated[dict[str, Any], clew.merge]
+    memory_control: Annotated[MemoryControl, clew.merge]
+    procedural_profile: Annotated[Profile, clew.merge, loaded]
     working_memory: Annotated[list[str], loaded]
-    diagnostics: Annotated[dict[str, Any], hf.merge]
+    diagnostics: Annotated[dict[str, Any], clew.merge]
     approach: Annotated[str, kept] = "none"
-    tries: Annotated[int, per_run, hf.increment] = 0
-    notes: Annotated[dict[str, str], per_call, hf.merge]
+    tries: Annotated[int, per_run, clew.increment] = 0
+    notes: Annotated[dict[str, str], per_call, clew.merge]
     crisis: int = 0
     route: str = ""
     response_text: str = ""
@@ -94,7 +94,7 @@ async def restarted(db: Database, url: str) -> AsyncIterator[Database]:
     if url == "memory://":
         yield db
         return
-    async with hf.open(url) as again:
+    async with clew.open(url) as again:
         yield again
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.core.errors import StoreUnavailable
-from holdfast.testing.faults import FailingStore
+from clew.core.errors import StoreUnavailable
+from clew.testing.faults import FailingStore
 
 T = TypeVar("T")
 

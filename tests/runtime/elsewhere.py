@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import holdfast as hf
-from holdfast.core.errors import HoldfastError
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.settings import now_ms
-from holdfast.runtime.suspension import Decision
-from holdfast.runtime.tools import Suspend, Tool, ToolContext, tool
-from holdfast.testing.scripted import ScriptedModel, calls
+import clew
+from clew.core.errors import ClewError
+from clew.runtime.engine import Runtime
+from clew.runtime.settings import now_ms
+from clew.runtime.suspension import Decision
+from clew.runtime.tools import Suspend, Tool, ToolContext, tool
+from clew.testing.scripted import ScriptedModel, calls
 
 DAY = 86_400_000
 
@@ -52,7 +52,7 @@ def sent(letters: Path) -> list[str]:
 async def suspend(url: str, letters: Path, *wanted: tuple[str, str, Any]) -> list[str]:
     """A turn of thread a that stops at its calls; those that wait."""
     tools = [posting(letters), asking(letters)]
-    async with hf.open(url) as db, Runtime(db, model=ScriptedModel(calls(*wanted)), tools=tools) as runtime:
+    async with clew.open(url) as db, Runtime(db, model=ScriptedModel(calls(*wanted)), tools=tools) as runtime:
         return [waiting.call for waiting in (await runtime.run_turn("a", "Post it")).waiting]
 
 
@@ -61,12 +61,12 @@ async def decide(url: str, letters: Path, decisions: Mapping[str, Decision], day
     tools = [posting(letters), asking(letters)]
     clock = lambda: now_ms() + days * DAY  # noqa: E731
     async with (
-        hf.open(url) as db,
+        clew.open(url) as db,
         Runtime(db, model=ScriptedModel("Done."), tools=tools, clock=clock) as runtime,
     ):
         try:
             done = await runtime.resume("a", decisions)
-        except HoldfastError as error:
+        except ClewError as error:
             return error.code
         return f"{done.termination}: {done.text}"
 

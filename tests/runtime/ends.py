@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.runtime.finishing import Ends
-from holdfast.runtime.settings import Settings
-from holdfast.threads.database import Database
+from clew.runtime.finishing import Ends
+from clew.runtime.settings import Settings
+from clew.threads.database import Database
 
 
 async def work(db: Database, settings: Settings) -> int:

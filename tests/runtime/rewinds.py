@@ -8,19 +8,19 @@ from typing import Annotated, Any
 
 import pytest
 
-from holdfast.core.errors import (
+from clew.core.errors import (
     ModelFailed,
 )
-from holdfast.core.making import append, merge
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.logs import Log
-from holdfast.runtime.messages import Message
-from holdfast.runtime.schema import State, input
-from holdfast.runtime.tools import Effect, Tool, tool
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+from clew.core.making import append, merge
+from clew.runtime.context import Context
+from clew.runtime.draft import Delta
+from clew.runtime.engine import Runtime
+from clew.runtime.logs import Log
+from clew.runtime.messages import Message
+from clew.runtime.schema import State, input
+from clew.runtime.tools import Effect, Tool, tool
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 FAILURE = ModelFailed(model="m", problem="it is down")
 PAY = ("c1", "pay", {"amount": 5})

@@ -9,22 +9,22 @@ from typing import Annotated, Any
 
 import msgspec
 
-import holdfast as hf
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.planning import Plan, Setting
-from holdfast.core.ports import Store
-from holdfast.core.rows import Asking
-from holdfast.core.values import Record, RecordQuery, Scope
-from holdfast.runtime.crises import CRISIS, Crisis, crisis_of
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import Stage
-from holdfast.runtime.memory.extracting import said_by_user
-from holdfast.runtime.memory.keeping import memory_of
-from holdfast.runtime.memory.remembering import remember
-from holdfast.runtime.safety import gate
-from holdfast.runtime.schema import State, input
-from holdfast.testing.faults import FailingStore
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import StoreUnavailable
+from clew.core.planning import Plan, Setting
+from clew.core.ports import Store
+from clew.core.rows import Asking
+from clew.core.values import Record, RecordQuery, Scope
+from clew.runtime.crises import CRISIS, Crisis, crisis_of
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import Stage
+from clew.runtime.memory.extracting import said_by_user
+from clew.runtime.memory.keeping import memory_of
+from clew.runtime.memory.remembering import remember
+from clew.runtime.safety import gate
+from clew.runtime.schema import State, input
+from clew.testing.faults import FailingStore
+from clew.threads.database import Database
 
 SAFE = "You are not alone. Please call your local emergency number now."
 WORDS = "Zanzibar lavender 7431"
@@ -33,10 +33,10 @@ WORDS = "Zanzibar lavender 7431"
 
 class Companion(State):
     message: Annotated[str, input]
-    history: Annotated[hf.Log[hf.Message], hf.append]
+    history: Annotated[clew.Log[clew.Message], clew.append]
     crisis: int = 0
     response_text: str = ""
-    diagnostics: Annotated[dict[str, Any], hf.merge]
+    diagnostics: Annotated[dict[str, Any], clew.merge]
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @gate
-async def look_for_danger(state: Companion, ctx: hf.Context) -> hf.Delta:
+async def look_for_danger(state: Companion, ctx: clew.Context) -> clew.Delta:
     """Take the first digit of a message for its level."""
     level = int(state.message[:1]) if state.message[:1].isdigit() else 0
     ctx.turn.record_crisis(level=level, confidence=0.75, path="digits", override="first_digit")
@@ -57,13 +57,13 @@ async def look_for_danger(state: Companion, ctx: hf.Context) -> hf.Delta:
     return {"crisis": level}
 
 
-async def answer(state: Companion, ctx: hf.Context) -> hf.Delta:
+async def answer(state: Companion, ctx: clew.Context) -> clew.Delta:
     """Say the safe reply, or something kind."""
     text = ctx.turn.safe or "I hear you."
-    return {"response_text": text, "history": [hf.Message(role="assistant", content=text)]}
+    return {"response_text": text, "history": [clew.Message(role="assistant", content=text)]}
 
 
-async def learn(state: Companion, ctx: hf.Context) -> None:
+async def learn(state: Companion, ctx: clew.Context) -> None:
     """Remember at once what was stated plainly."""
     assert ctx.turn.db is not None
     memory = memory_of(ctx.turn.db, ctx.turn.thread, ctx.turn.user)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.messages import Message
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+from clew.runtime.engine import Runtime
+from clew.runtime.messages import Message
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 
 async def shortly(messages: Sequence[Message]) -> str:

@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.errors import DeadlineExceeded, HoldfastError, ModelFailed
-from holdfast.runtime import asking
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event, TextDelta
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Part, Reply, Request, Text, Usage
-from holdfast.runtime.runs import KIND, run_of
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+from clew.core.errors import ClewError, DeadlineExceeded, ModelFailed
+from clew.runtime import asking
+from clew.runtime.asking import Patience
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event, TextDelta
+from clew.runtime.messages import Message
+from clew.runtime.models import Part, Reply, Request, Text, Usage
+from clew.runtime.runs import KIND, run_of
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 QUICK = Patience(pause=0.001, longest_pause=0.002)
 HI = Request(messages=[Message(role="user", content="Hi")])
@@ -37,7 +37,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         made.append(seconds)
 
-    monkeypatch.setattr("holdfast.runtime.asking.asyncio.sleep", sleep)
+    monkeypatch.setattr("clew.runtime.asking.asyncio.sleep", sleep)
     return made
 
 
@@ -259,7 +259,7 @@ async def test_the_run_is_charged_for_answers_it_could_not_use(db: Database) -> 
 async def test_a_run_that_failed_is_charged_too(db: Database) -> None:
     wrong = ModelFailed(model="m", problem="nonsense", spent={"calls": 1, "output_tokens": 9})
     async with Runtime(db, model=ScriptedModel(wrong), patience=QUICK) as runtime:
-        with pytest.raises(HoldfastError):
+        with pytest.raises(ClewError):
             await runtime.run_turn("a", "Hi")
 
     last = (await db.thread("a").changesets())[-1]

@@ -7,25 +7,25 @@ from typing import Any, TypeAlias
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import RevisionConflict, TurnBusy
-from holdfast.core.values import Drop, Record, Result, Write
-from holdfast.runtime import queueing
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.attempts import ATTEMPTS
-from holdfast.runtime.cancelling import cancel_elsewhere
-from holdfast.runtime.crises import CRISIS, Crisis, extend, row_of
-from holdfast.runtime.ending import request_end
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import ACTIVE_ROW
-from holdfast.runtime.resuming import resume
-from holdfast.runtime.runs import KIND, RUNNING
-from holdfast.runtime.starting import Asked
-from holdfast.runtime.turn_options import turn_request
-from holdfast.runtime.voice import keep_alive
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
-from holdfast.threads.records import Records
+import clew
+from clew.core.errors import RevisionConflict, TurnBusy
+from clew.core.values import Drop, Record, Result, Write
+from clew.runtime import queueing
+from clew.runtime.asking import Patience
+from clew.runtime.attempts import ATTEMPTS
+from clew.runtime.cancelling import cancel_elsewhere
+from clew.runtime.crises import CRISIS, Crisis, extend, row_of
+from clew.runtime.ending import request_end
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import ACTIVE_ROW
+from clew.runtime.resuming import resume
+from clew.runtime.runs import KIND, RUNNING
+from clew.runtime.starting import Asked
+from clew.runtime.turn_options import turn_request
+from clew.runtime.voice import keep_alive
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
+from clew.threads.records import Records
 
 pytestmark = pytest.mark.promise("F-10")
 LONG = 1 << 60
@@ -54,17 +54,17 @@ class ContestedRecords(Records):
 @pytest.fixture
 async def db() -> Database:
     """A database in which a thread is in an episode, and its run waits to be taken up."""
-    database = await hf.open("memory://")
+    database = await clew.open("memory://")
     runtime = runtime_of(database)
     await runtime.run_turn("t", "Hello")
     run = (await database.thread("t").head()).state["$run"]["id"]
-    await database.thread("t").append(patches=[hf.merge(["$run"], {"status": "interrupted"})])
+    await database.thread("t").append(patches=[clew.merge(["$run"], {"status": "interrupted"})])
     record = await database.records.get(KIND, run)
     await database.records.put(Record(kind=KIND, id=run, body=record.body, tags=record.tags))
     return database
 
 
-def runtime_of(db: Database, **options: Any) -> Runtime[hf.State, object]:
+def runtime_of(db: Database, **options: Any) -> Runtime[clew.State, object]:
     return Runtime(db, model=ScriptedModel(*["Hello"] * 9), **options)
 
 
@@ -117,7 +117,7 @@ async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:
     record = await db.records.get(KIND, run)
     body = {**record.body, "status": RUNNING, "until": LONG}
     await db.records.put(Record(kind=KIND, id=run, body=body))
-    await db.thread("t").append(patches=[hf.merge(["$run"], {"status": RUNNING})])
+    await db.thread("t").append(patches=[clew.merge(["$run"], {"status": RUNNING})])
     runtime = runtime_of(db, patience=Patience(turn=0.01))
 
     with pytest.raises(TurnBusy) as caught:

@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.core.errors import ModelFailed, StoreUnavailable
-from holdfast.core.values import Changeset
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import active_episode
-from holdfast.runtime.events import Event, Failed, RunFinished
-from holdfast.runtime.loop import respond
-from holdfast.runtime.suspension import Replay
-from holdfast.runtime.tools import Effect, tool
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.errors import ModelFailed, StoreUnavailable
+from clew.core.values import Changeset
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import active_episode
+from clew.runtime.events import Event, Failed, RunFinished
+from clew.runtime.loop import respond
+from clew.runtime.suspension import Replay
+from clew.runtime.tools import Effect, tool
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.dying import DeadStore
 
 USER, ASSISTANT, TOOLS, FINISHED = (

@@ -9,21 +9,21 @@ from contextlib import contextmanager
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
-import holdfast as hf
-from holdfast.core.errors import TurnBusy
-from holdfast.core.leases import LONGEST_LEASE_MS
-from holdfast.core.values import Job
-from holdfast.runtime import holders, starting
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.holders import Holder
-from holdfast.runtime.runs import Run
-from holdfast.runtime.starting import is_over, start
-from holdfast.runtime.turn_options import turn_request
-from holdfast.server.identity import keys
-from holdfast.server.identity.keeping import Directory
-from holdfast.stores.postgres.clock import ServerClock
-from holdfast.stores.postgres.store import PostgresStore
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import TurnBusy
+from clew.core.leases import LONGEST_LEASE_MS
+from clew.core.values import Job
+from clew.runtime import holders, starting
+from clew.runtime.engine import Runtime
+from clew.runtime.holders import Holder
+from clew.runtime.runs import Run
+from clew.runtime.starting import is_over, start
+from clew.runtime.turn_options import turn_request
+from clew.server.identity import keys
+from clew.server.identity.keeping import Directory
+from clew.stores.postgres.clock import ServerClock
+from clew.stores.postgres.store import PostgresStore
+from clew.threads.database import Database
 from tests.runtime.busy import replied
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -43,7 +43,7 @@ def clock_ahead() -> Iterator[None]:
 async def in_tomorrow(url: str, work: Callable[[Database], Awaitable[object]]) -> None:
     """Do some work on a machine whose clock is a day ahead."""
     with clock_ahead():
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             await work(db)
 
 
@@ -54,7 +54,7 @@ async def test_a_job_claimed_by_a_machine_ahead_is_free_when_its_lease_is_over(s
         await db.jobs.claim(["work"], lease_ms=0)
 
     await in_tomorrow(shared_url, claim)
-    async with hf.open(shared_url) as db:
+    async with clew.open(shared_url) as db:
         claimed = await db.jobs.claim(["work"])
 
     assert [job.id for job in claimed] == ["j"]
@@ -71,7 +71,7 @@ async def test_a_turn_of_a_machine_ahead_that_died_does_not_hold_its_thread(
         await start(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
 
     await in_tomorrow(shared_url, begin)
-    async with hf.open(shared_url) as db:
+    async with clew.open(shared_url) as db:
         done = await Runtime(db, stages=[replied]).run_turn("a", "Still there?", busy="refuse")
 
     assert done.termination == "natural"
@@ -90,7 +90,7 @@ async def test_a_turn_at_work_on_a_machine_ahead_keeps_its_thread(
         await start(db, turn_request(runtime.schema, "a", "Hi"), runtime._settings)
 
     await in_tomorrow(url, begin)
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         with pytest.raises(TurnBusy) as caught:
             await Runtime(db, stages=[replied]).run_turn("a", "Already?", busy="refuse")
 
@@ -115,7 +115,7 @@ def test_a_lease_of_another_machine_that_is_longer_than_any_is_not_believed() ->
 @pytest.mark.postgres
 async def test_an_api_key_lasts_by_the_clock_of_the_database(postgres_database: PostgresDatabase) -> None:
     url = postgres_database.url
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         now = Directory(db).now()
         with clock_ahead():
             ahead = Directory(db).now()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.errors import (
+from clew.core.errors import (
     InvalidArgument,
     ModelFailed,
     RewindRefused,
@@ -16,18 +16,18 @@ from holdfast.core.errors import (
     TurnSuspended,
     VersionConflict,
 )
-from holdfast.core.items import user
-from holdfast.core.values import Item
-from holdfast.runtime.context import Context
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import respond
-from holdfast.runtime.messages import Message
-from holdfast.runtime.schema import State
-from holdfast.runtime.suspension import Replay
-from holdfast.runtime.tools import Effect, tool
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.items import user
+from clew.core.values import Item
+from clew.runtime.context import Context
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import respond
+from clew.runtime.messages import Message
+from clew.runtime.schema import State
+from clew.runtime.suspension import Replay
+from clew.runtime.tools import Effect, tool
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.dying import DeadStore
 from tests.runtime.talks import contents, shortly, talked
 
@@ -59,7 +59,7 @@ async def test_the_summary_is_an_item_like_any_other(db: Database) -> None:
     change = (await db.thread("a").changesets(after=done.version - 1))[0]
 
     assert [(item.kind, item.role, item.body, item.format) for item in change.items] == [
-        ("summary", "system", {"content": "2 messages"}, "holdfast")
+        ("summary", "system", {"content": "2 messages"}, "clew")
     ]
     assert change.reason == "Compact"
 

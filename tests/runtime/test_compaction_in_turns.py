@@ -7,22 +7,22 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.errors import (
+from clew.core.errors import (
     ModelFailed,
     StoreUnavailable,
 )
-from holdfast.core.items import assistant, user
-from holdfast.core.values import Item, Window
-from holdfast.runtime.compaction import Compaction, Gauge, by_model, tokens_of
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event, MessageAdded, TextDelta
-from holdfast.runtime.loop import respond
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Reply, Request, Usage
-from holdfast.runtime.tools import Effect, tool
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.items import assistant, user
+from clew.core.values import Item, Window
+from clew.runtime.compaction import Compaction, Gauge, by_model, tokens_of
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event, MessageAdded, TextDelta
+from clew.runtime.loop import respond
+from clew.runtime.messages import Message
+from clew.runtime.models import Reply, Request, Usage
+from clew.runtime.tools import Effect, tool
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.dying import DeadStore
 from tests.runtime.talks import contents, shortly, talked
 
@@ -120,7 +120,7 @@ async def test_a_turn_goes_on_without_a_summary_if_there_is_none(
 ) -> None:
     await talked(db, 4)
     model = ScriptedModel(ModelFailed(model="m", problem="down"), "Later.")
-    with caplog.at_level(logging.WARNING, "holdfast"):
+    with caplog.at_level(logging.WARNING, "clew"):
         async with Runtime(db, model=model, compaction=Compaction(budget=60)) as runtime:
             done = await runtime.run_turn("a", "And now?")
 

@@ -8,27 +8,27 @@ from typing import Annotated, Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument, KeyReused, LeaseLost, StateConflict, TurnBusy
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.journal import ThreadJournal
-from holdfast.runtime.models import Request
-from holdfast.runtime.outputs import Done
-from holdfast.runtime.queueing import enqueue
-from holdfast.runtime.resuming import Resumed, resume
-from holdfast.runtime.runs import KIND, Run, run_of
-from holdfast.runtime.starting import Asked, key_id, start
-from holdfast.runtime.tools import Effect, tool
-from holdfast.runtime.turn_options import turn_request
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import InvalidArgument, KeyReused, LeaseLost, StateConflict, TurnBusy
+from clew.core.values import RecordQuery
+from clew.runtime.engine import Runtime
+from clew.runtime.journal import ThreadJournal
+from clew.runtime.models import Request
+from clew.runtime.outputs import Done
+from clew.runtime.queueing import enqueue
+from clew.runtime.resuming import Resumed, resume
+from clew.runtime.runs import KIND, Run, run_of
+from clew.runtime.starting import Asked, key_id, start
+from clew.runtime.tools import Effect, tool
+from clew.runtime.turn_options import turn_request
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 
 
-class Counting(hf.State):
-    message: Annotated[str, hf.input]
-    history: Annotated[hf.Log[hf.Message], hf.append]
-    scores: Annotated[dict[str, int], hf.merge]
+class Counting(clew.State):
+    message: Annotated[str, clew.input]
+    history: Annotated[clew.Log[clew.Message], clew.append]
+    scores: Annotated[dict[str, int], clew.merge]
     reply: str = ""
 
 
@@ -145,7 +145,7 @@ async def test_a_queued_turn_that_is_refused_in_the_middle_keeps_the_next_waitin
 async def test_a_queued_turn_that_cannot_begin_waits_without_a_word_lost(
     db: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = Asked(thread="a", inputs={"message": "2"}, items=(hf.user("2"),), key="second")
+    asked = Asked(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
     async with Runtime(db, model=ScriptedModel("One."), schema_version=2, upgrades={1: dict}) as newer:
         await newer.run_turn("a", "1")
     await enqueue(db, key_id("a", "second"), asked, now=1)
@@ -161,7 +161,7 @@ async def test_a_queued_turn_that_cannot_begin_waits_without_a_word_lost(
 @pytest.mark.promise("B-01")
 async def test_a_queued_turn_is_begun_by_another_runtime_if_its_own_is_gone(db: Database) -> None:
     await db.create("a")
-    asked = Asked(thread="a", inputs={"message": "2"}, items=(hf.user("2"),), key="second")
+    asked = Asked(thread="a", inputs={"message": "2"}, items=(clew.user("2"),), key="second")
     await enqueue(db, key_id("a", "second"), asked, now=1)
 
     async with Runtime(db, model=ScriptedModel("Two.")) as other:
@@ -200,17 +200,17 @@ async def test_many_repetitions_at_once_run_one_turn(db: Database) -> None:
     assert len(model.requests) == 1
 
 
-async def disturbed(db: Database, *ops: object, items: tuple[hf.Item, ...] = ()) -> hf.Runtime[Counting]:
+async def disturbed(db: Database, *ops: object, items: tuple[clew.Item, ...] = ()) -> clew.Runtime[Counting]:
     """A turn that adds to ``scores.mine`` while somebody else commits something in the middle of it."""
     pause = Pause()
     model = ScriptedModel(*pause.line("Done."))
 
-    async def count(state: Counting, ctx: hf.Context) -> hf.Delta:
+    async def count(state: Counting, ctx: clew.Context) -> clew.Delta:
         reply = await ctx.turn.ask(ctx.llm_client, Request(messages=await state.history.tail(5)))
         return {
             "scores": {"mine": 1},
             "reply": reply.text,
-            "history": [hf.Message(role="assistant", content="!")],
+            "history": [clew.Message(role="assistant", content="!")],
         }
 
     runtime = Runtime(db, schema=Counting, stages=[count], model=model)
@@ -245,7 +245,7 @@ async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
                 await first[0]
         return await resume(*given, **named)
 
-    monkeypatch.setattr("holdfast.runtime.turns.resume", late)
+    monkeypatch.setattr("clew.runtime.turns.resume", late)
     again = await other.run_turn("a", "Hi", key="k")
 
     assert again == await first[0]
@@ -254,7 +254,7 @@ async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
 
 @pytest.mark.promise("B-01")
 async def test_changes_that_commute_both_commit_without_asking_the_model_again(db: Database) -> None:
-    await disturbed(db, hf.merge(["scores"], {"yours": 2}))
+    await disturbed(db, clew.merge(["scores"], {"yours": 2}))
 
     assert (await db.thread("a").state())["scores"] == {"mine": 1, "yours": 2}
     assert (await db.thread("a").verify()).ok
@@ -263,7 +263,7 @@ async def test_changes_that_commute_both_commit_without_asking_the_model_again(d
 @pytest.mark.promise("B-01")
 async def test_a_real_conflict_comes_back_with_both_sides(db: Database) -> None:
     with pytest.raises(StateConflict) as caught:
-        await disturbed(db, hf.merge(["scores"], {"mine": 7}))
+        await disturbed(db, clew.merge(["scores"], {"mine": 7}))
 
     assert (caught.value.ours, caught.value.theirs, caught.value.path) == ("merge", "merge", ["scores"])
     assert (await db.thread("a").state())["scores"] == {"mine": 7}
@@ -272,7 +272,7 @@ async def test_a_real_conflict_comes_back_with_both_sides(db: Database) -> None:
 @pytest.mark.promise("B-01")
 async def test_messages_of_two_turns_never_interleave(db: Database) -> None:
     with pytest.raises(StateConflict) as caught:
-        await disturbed(db, items=(hf.user("I am in between"),))
+        await disturbed(db, items=(clew.user("I am in between"),))
 
     assert caught.value.path == ["history"]
     assert await said(db) == ["Count", "I am in between"]

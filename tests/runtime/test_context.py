@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.values import Record, RecordQuery
-from holdfast.runtime.context import Context, MemoryMode
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import respond
-from holdfast.runtime.schema import Conversation
-from holdfast.runtime.stateless import run_agent
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+from clew.core.values import Record, RecordQuery
+from clew.runtime.context import Context, MemoryMode
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import respond
+from clew.runtime.schema import Conversation
+from clew.runtime.stateless import run_agent
+from clew.stores.memory import MemoryStore
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 FIELDS = {
     "llm_client": dataclasses.MISSING,

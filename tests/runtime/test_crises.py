@@ -9,29 +9,29 @@ from typing import Any
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.core.encoding import encode
-from holdfast.core.errors import (
+import clew
+from clew.core.encoding import encode
+from clew.core.errors import (
     Forbidden,
     InvalidArgument,
     ModelFailed,
     RecordNotFound,
     StoreUnavailable,
 )
-from holdfast.core.planning import Plan, Setting
-from holdfast.core.rows import Asking
-from holdfast.core.values import Record, Scope
-from holdfast.runtime.crises import CRISIS, DAY, Crisis, HeldCrises, crises, extend, purge, row_of
-from holdfast.runtime.episodes import active_episode
-from holdfast.runtime.events import TextDelta
-from holdfast.runtime.models import Request
-from holdfast.runtime.safety import gate
-from holdfast.runtime.stateless import run_agent
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import Clock
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+from clew.core.planning import Plan, Setting
+from clew.core.rows import Asking
+from clew.core.values import Record, Scope
+from clew.runtime.crises import CRISIS, DAY, Crisis, HeldCrises, crises, extend, purge, row_of
+from clew.runtime.episodes import active_episode
+from clew.runtime.events import TextDelta
+from clew.runtime.models import Request
+from clew.runtime.safety import gate
+from clew.runtime.stateless import run_agent
+from clew.stores.memory import MemoryStore
+from clew.testing.clock import Clock
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 from tests.runtime.talking import (
     SAFE,
     WORDS,
@@ -100,7 +100,7 @@ async def test_nothing_that_was_said_is_in_the_log(db: Database) -> None:
     ids=str,
 )
 async def test_what_could_be_words_is_refused(db: Database, wrong: dict[str, Any]) -> None:
-    async def talk_too_much(state: Companion, ctx: hf.Context) -> None:
+    async def talk_too_much(state: Companion, ctx: clew.Context) -> None:
         ctx.turn.record_crisis(**{"level": 2, **wrong})
 
     async with talking(db, talk_too_much) as runtime:
@@ -120,7 +120,7 @@ async def test_a_turn_without_danger_leaves_no_row(db: Database) -> None:
 async def test_the_row_is_there_before_the_reply_is_worded(db: Database) -> None:
     seen: list[int] = []
 
-    async def look(state: Companion, ctx: hf.Context) -> None:
+    async def look(state: Companion, ctx: clew.Context) -> None:
         seen.extend(row.level for row in await logged(db))
 
     async with talking(db, look_for_danger, look, answer) as runtime:
@@ -135,7 +135,7 @@ async def test_the_row_is_there_before_the_reply_is_worded(db: Database) -> None
 async def test_a_row_stands_or_falls_with_the_commit_of_its_turn(db: Database) -> None:
     down, store = moody(db)
 
-    async def fall(state: Companion, ctx: hf.Context) -> None:
+    async def fall(state: Companion, ctx: clew.Context) -> None:
         ctx.turn.record_crisis(level=1)
         store.is_down = True
 
@@ -149,7 +149,7 @@ async def test_a_row_stands_or_falls_with_the_commit_of_its_turn(db: Database) -
 
 @pytest.mark.promise("R-22")
 async def test_a_failed_turn_is_logged_all_the_same(db: Database) -> None:
-    async def fail(state: Companion, ctx: hf.Context) -> None:
+    async def fail(state: Companion, ctx: clew.Context) -> None:
         raise ModelFailed(model="m", problem="it is down")
 
     async with talking(db, look_for_danger, fail) as runtime:
@@ -169,7 +169,7 @@ async def test_the_stateless_call_logs_too() -> None:
 
 
 async def test_every_assessment_of_a_turn_has_its_row(db: Database) -> None:
-    async def again(state: Companion, ctx: hf.Context) -> None:
+    async def again(state: Companion, ctx: clew.Context) -> None:
         ctx.turn.record_crisis(level=3, path="second_look")
 
     async with talking(db, look_for_danger, again, answer) as runtime:
@@ -231,7 +231,7 @@ async def test_the_failure_is_reported(db: Database, caplog: pytest.LogCaptureFi
     down, store = moody(db)
     runtime = talking(down)
     store.is_down = True
-    with caplog.at_level(logging.WARNING, "holdfast"):
+    with caplog.at_level(logging.WARNING, "clew"):
         done = await runtime.run_turn("a", f"3 {WORDS}")
 
     assert done.output.diagnostics["turn_problem"] == "store_unavailable"
@@ -263,7 +263,7 @@ async def test_only_a_gate_runs_without_the_store(db: Database) -> None:
     down, store = moody(db)
     ran: list[str] = []
 
-    async def effect(state: Companion, ctx: hf.Context) -> None:
+    async def effect(state: Companion, ctx: clew.Context) -> None:
         ran.append("effect")
 
     runtime = talking(down, effect, look_for_danger, answer)
@@ -275,7 +275,7 @@ async def test_only_a_gate_runs_without_the_store(db: Database) -> None:
 
 async def test_a_gate_that_fails_hides_no_failure_of_the_store(db: Database) -> None:
     @gate
-    async def broken(state: Companion, ctx: hf.Context) -> None:
+    async def broken(state: Companion, ctx: clew.Context) -> None:
         await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
 
     down, store = moody(db)
@@ -288,7 +288,7 @@ async def test_a_gate_that_fails_hides_no_failure_of_the_store(db: Database) -> 
 
 @pytest.mark.promise("R-22")
 async def test_the_safe_reply_goes_out_if_a_later_stage_fails(db: Database) -> None:
-    async def fail(state: Companion, ctx: hf.Context) -> None:
+    async def fail(state: Companion, ctx: clew.Context) -> None:
         raise RuntimeError("a bug")
 
     async with talking(db, look_for_danger, fail) as runtime:
@@ -302,7 +302,7 @@ async def test_the_safe_reply_goes_out_if_a_later_stage_fails(db: Database) -> N
 
 
 async def test_the_safe_reply_is_said_once(db: Database) -> None:
-    async def fail(state: Companion, ctx: hf.Context) -> None:
+    async def fail(state: Companion, ctx: clew.Context) -> None:
         raise RuntimeError("a bug")
 
     async with talking(db, look_for_danger, answer, fail) as runtime:
@@ -336,7 +336,7 @@ async def test_a_log_with_a_bug_withholds_no_safe_reply() -> None:
 
 
 async def test_a_turn_of_a_model_that_is_down_is_answered_safely(db: Database) -> None:
-    async def word(state: Companion, ctx: hf.Context) -> hf.Delta:
+    async def word(state: Companion, ctx: clew.Context) -> clew.Delta:
         reply = await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
         return {"response_text": reply.text}
 
@@ -391,7 +391,7 @@ async def test_a_store_that_is_down_keeps_no_other_waiting(db: Database) -> None
 
 
 async def test_a_store_that_was_closed_is_not_waited_for() -> None:
-    closed = await hf.open("memory://")
+    closed = await clew.open("memory://")
     await closed.close()
     held = HeldCrises()
     held.hold(closed, [row_of(Crisis(id="c", level=1, thread="a", run="r", time=1, keep_until=2))])
@@ -516,7 +516,7 @@ async def test_what_a_person_sees_of_a_thread_says_nothing_of_the_log(db: Databa
 
 
 async def test_an_operator_reads_the_rows_of_all_pages(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.runtime.crises.PAGE", 2)
+    monkeypatch.setattr("clew.runtime.crises.PAGE", 2)
     await written(db, *range(1, 6))
 
     assert [row.id async for row in crises(db, thread="a")] == ["c1", "c2", "c3", "c4", "c5"]
@@ -527,6 +527,6 @@ async def test_an_operator_reads_the_rows_of_all_pages(db: Database, monkeypatch
 async def test_a_damaged_row_is_named(db: Database) -> None:
     await db.records.put(Record(kind=CRISIS, id="bad", body={"no": "crisis"}))
 
-    with pytest.raises(hf.HoldfastError) as caught:
+    with pytest.raises(clew.ClewError) as caught:
         [row async for row in crises(db)]
     assert caught.value.code == "store_damaged"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.runtime.crises import DAY, Crisis, crises, row_of
-from holdfast.runtime.settings import now_ms
+import clew
+from clew.cli.app import run
+from clew.runtime.crises import DAY, Crisis, crises, row_of
+from clew.runtime.settings import now_ms
 
 NOW = now_ms()
 
@@ -32,7 +32,7 @@ def url(tmp_path: Path) -> str:
     ]
 
     async def write() -> None:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             for crisis, owner in rows:
                 await db.records.put(row_of(crisis, owner))
 
@@ -44,7 +44,7 @@ def left(url: str) -> dict[str, int]:
     """Until when each row is kept."""
 
     async def read() -> dict[str, int]:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             return {row.id: row.keep_until async for row in crises(db)}
 
     return asyncio.run(read())

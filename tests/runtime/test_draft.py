@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core import ops
-from holdfast.core.errors import StateInvalid
-from holdfast.runtime.context import Context
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import respond
-from holdfast.runtime.models import Request
-from holdfast.runtime.suspension import PassOn
-from holdfast.runtime.tools import Effect, Suspend, ToolContext, tool
-from holdfast.testing.clock import Clock
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core import ops
+from clew.core.errors import StateInvalid
+from clew.runtime.context import Context
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import respond
+from clew.runtime.models import Request
+from clew.runtime.suspension import PassOn
+from clew.runtime.tools import Effect, Suspend, ToolContext, tool
+from clew.testing.clock import Clock
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.companion import (
     Companion,
     MemoryControl,
@@ -186,7 +186,7 @@ async def test_a_stage_that_breaks_the_schema_ends_its_run_and_nothing_of_its_de
 
 async def overreaching(state: Companion, ctx: Context) -> dict[str, Any]:
     """A stage that writes what only the caller may."""
-    return {"approach": "act", "history": [hf.Message(role="assistant", content="Hm")], "message": "mine"}
+    return {"approach": "act", "history": [clew.Message(role="assistant", content="Hm")], "message": "mine"}
 
 
 @pytest.mark.promise("A-02")
@@ -238,7 +238,7 @@ async def test_an_ended_turn_does_not_show_in_the_state(db: Database) -> None:
 
 @pytest.mark.promise("R-05")
 async def test_an_entry_written_to_history_and_transcript_is_stored_once(db: Database) -> None:
-    said = hf.Message(role="assistant", content="Hello")
+    said = clew.Message(role="assistant", content="Hello")
     seen: list[Companion] = []
     await turns(db, saying(transcript=[said], history=[said]), looking(seen))
 
@@ -249,7 +249,7 @@ async def test_an_entry_written_to_history_and_transcript_is_stored_once(db: Dat
 @pytest.mark.promise("R-05")
 async def test_a_stage_may_write_to_the_transcript_what_another_put_into_the_history(db: Database) -> None:
     user = {"role": "user", "content": "Hi"}
-    reply = hf.Message(role="assistant", content="Hello", meta={"response_style": "warm"})
+    reply = clew.Message(role="assistant", content="Hello", meta={"response_style": "warm"})
     model = ScriptedModel("Hello")
     await turns(
         db,
@@ -268,7 +268,7 @@ async def test_the_transcript_is_not_doubled_when_a_run_is_resumed(db: Database)
     first = respond(field="response_text")
     await crashed_turn(db, "Hi", [first, crash], ScriptedModel("Hello"), clock)
     clock.advance(LATER)
-    last = called("crash", saying(transcript=[hf.Message(role="assistant", content="Hello")]))
+    last = called("crash", saying(transcript=[clew.Message(role="assistant", content="Hello")]))
     async with Runtime(db, schema=Companion, stages=[first, last], clock=clock) as runtime:
         await runtime.resume("a")
 
@@ -280,8 +280,8 @@ async def test_the_transcript_shows_what_compaction_hid_and_the_history_what_it_
     db: Database, store_url: str
 ) -> None:
     for number in range(5):
-        await turns(db, saying(history=[hf.Message(role="assistant", content=f"answer {number}")]))
-    await db.thread("a").log().compact([hf.system("They talked.")], keep=2)
+        await turns(db, saying(history=[clew.Message(role="assistant", content=f"answer {number}")]))
+    await db.thread("a").log().compact([clew.system("They talked.")], keep=2)
 
     async with restarted(db, store_url) as again:
         state = await seen_by_next_turn(again)
@@ -295,8 +295,8 @@ async def test_the_transcript_shows_what_compaction_hid_and_the_history_what_it_
 
 
 async def test_a_fork_has_the_whole_transcript_too(db: Database) -> None:
-    await turns(db, saying(history=[hf.Message(role="assistant", content="one")]))
-    await db.thread("a").log().compact([hf.system("Short.")], keep=0)
+    await turns(db, saying(history=[clew.Message(role="assistant", content="one")]))
+    await db.thread("a").log().compact([clew.system("Short.")], keep=0)
     await db.thread("a").fork("b")
     async with Runtime(db, schema=Companion, stages=[]) as runtime:
         await runtime.run_turn("b", "On")

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.ops import Set
-from holdfast.runtime.effects import effects
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.settings import now_ms
-from holdfast.runtime.suspension import Replay, UseResult
-from holdfast.runtime.tools import UNFINISHED, Effect, Tool, ToolContext, tool
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.errors import StoreUnavailable
+from clew.core.ops import Set
+from clew.runtime.effects import effects
+from clew.runtime.engine import Runtime
+from clew.runtime.settings import now_ms
+from clew.runtime.suspension import Replay, UseResult
+from clew.runtime.tools import UNFINISHED, Effect, Tool, ToolContext, tool
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 
 
 @tool(effect=Effect.NONE)

@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument, RevisionConflict
-from holdfast.core.values import Record, RecordQuery
-from holdfast.runtime import ending
-from holdfast.runtime.ending import FEEDBACK, Left, end_expired, request_end
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode, episode_of
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Request
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
-from holdfast.writes import Put
+import clew
+from clew.core.errors import InvalidArgument, RevisionConflict
+from clew.core.values import Record, RecordQuery
+from clew.runtime import ending
+from clew.runtime.ending import FEEDBACK, Left, end_expired, request_end
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode, episode_of
+from clew.runtime.messages import Message
+from clew.runtime.models import Request
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
+from clew.writes import Put
 from tests.runtime.ends import work
 
 MINUTES = 60_000
@@ -39,7 +39,7 @@ class Time:
         self.now += minutes * MINUTES
 
 
-async def notice(state: hf.State, ctx: hf.Context) -> hf.Delta:
+async def notice(state: clew.State, ctx: clew.Context) -> clew.Delta:
     """A stage that holds what was said as a candidate, and takes its first digit for a crisis level."""
     said = str(getattr(state, "message", ""))
     assert ctx.session_memory_buffer is not None
@@ -53,9 +53,9 @@ async def endings(db: Database) -> list[Episode]:
     return [episode_of(record) for record in await db.records.find(RecordQuery(kind=ROW))]
 
 
-def quiet(db: Database, clock: Time | None = None) -> Runtime[hf.State, object]:
+def quiet(db: Database, clock: Time | None = None) -> Runtime[clew.State, object]:
     """A runtime that neither sweeps nor ends anything by itself."""
-    runtime: Runtime[hf.State, object] = Runtime(
+    runtime: Runtime[clew.State, object] = Runtime(
         db,
         stages=[notice],
         finalize_active_sessions_on_close=False,
@@ -329,7 +329,7 @@ async def test_nobody_keeps_the_session_of_somebody_else_from_being_ended_at_the
 
 @pytest.mark.promise("R-12")
 async def test_what_a_turn_noticed_while_its_episode_was_ended_is_kept(db: Database) -> None:
-    async def ended_meanwhile(state: hf.State, ctx: hf.Context) -> hf.Delta:
+    async def ended_meanwhile(state: clew.State, ctx: clew.Context) -> clew.Delta:
         assert ctx.session_memory_buffer is not None
         ctx.session_memory_buffer.hold({"said": "late"})
         await request_end(db, "a", by="api", now=1)
@@ -343,13 +343,13 @@ async def test_what_a_turn_noticed_while_its_episode_was_ended_is_kept(db: Datab
 
 @pytest.mark.promise("R-12")
 async def test_what_is_noticed_before_and_after_an_end_in_the_middle_of_a_turn_is_kept(db: Database) -> None:
-    async def end(state: hf.State, ctx: hf.Context) -> None:
+    async def end(state: clew.State, ctx: clew.Context) -> None:
         assert ctx.session_memory_buffer is not None
         ctx.session_memory_buffer.hold({"said": "before"})
         await request_end(db, "a", by="api", now=1)
         await ctx.turn.ask(ctx.llm_client, Request(messages=[]))  # so that the stage is made durable
 
-    async def go_on(state: hf.State, ctx: hf.Context) -> hf.Delta:
+    async def go_on(state: clew.State, ctx: clew.Context) -> clew.Delta:
         assert ctx.session_memory_buffer is not None
         ctx.session_memory_buffer.hold({"said": "after"})
         ctx.turn.saw_crisis(2)
@@ -368,13 +368,13 @@ async def test_what_is_noticed_before_and_after_an_end_in_the_middle_of_a_turn_i
 
 
 async def test_a_turn_goes_on_when_its_episode_was_ended_and_finished_meanwhile(db: Database) -> None:
-    async def end(state: hf.State, ctx: hf.Context) -> None:
+    async def end(state: clew.State, ctx: clew.Context) -> None:
         assert ctx.session_memory_buffer is not None
         await quiet(db).end_session("a")
         ctx.session_memory_buffer.hold({"said": "late"})
         await ctx.turn.ask(ctx.llm_client, Request(messages=[]))
 
-    async def reply(state: hf.State, ctx: hf.Context) -> hf.Delta:
+    async def reply(state: clew.State, ctx: clew.Context) -> clew.Delta:
         return {"reply": "ok"}
 
     done = await Runtime(db, stages=[end, reply], model=ScriptedModel("ok")).run_turn("a", "Hi")

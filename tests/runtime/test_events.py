@@ -7,11 +7,11 @@ from contextlib import aclosing
 
 import pytest
 
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event, Mark, RunFinished, RunStarted, TextDelta
-from holdfast.runtime.tools import Effect, tool
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event, Mark, RunFinished, RunStarted, TextDelta
+from clew.runtime.tools import Effect, tool
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 
 
 @tool(effect=Effect.NONE)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.ops import Set
-from holdfast.runtime.context import Context
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import respond
-from holdfast.runtime.models import Request
-from holdfast.runtime.suspension import Replay
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.ops import Set
+from clew.runtime.context import Context
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import respond
+from clew.runtime.models import Request
+from clew.runtime.suspension import Replay
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.companion import Companion, saying
 
 LOADED = {"working_memory": ["boss", "sleep"]}
@@ -55,7 +55,7 @@ async def test_what_was_loaded_is_gone_from_the_state_when_the_run_failed(db: Da
 async def test_what_was_loaded_is_there_while_a_run_waits_and_gone_when_it_is_over(db: Database) -> None:
     seen: list[list[str]] = []
 
-    @hf.tool(approval=True)
+    @clew.tool(approval=True)
     async def post(to: str) -> str:
         """Post a letter."""
         return to

@@ -7,22 +7,22 @@ from typing import Annotated, Any
 
 import pytest
 
-from holdfast.core.errors import DeadlineExceeded, GuardrailTripped
-from holdfast.core.making import append
-from holdfast.core.values import Changeset
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.context import Context
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event, Failed, MessageAdded, RunFinished, TextDelta
-from holdfast.runtime.guardrails import Guardrail, guardrail
-from holdfast.runtime.logs import Log
-from holdfast.runtime.loop import respond
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Request
-from holdfast.runtime.schema import State, input
-from holdfast.runtime.tools import tool
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.errors import DeadlineExceeded, GuardrailTripped
+from clew.core.making import append
+from clew.core.values import Changeset
+from clew.runtime.asking import Patience
+from clew.runtime.context import Context
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event, Failed, MessageAdded, RunFinished, TextDelta
+from clew.runtime.guardrails import Guardrail, guardrail
+from clew.runtime.logs import Log
+from clew.runtime.loop import respond
+from clew.runtime.messages import Message
+from clew.runtime.models import Request
+from clew.runtime.schema import State, input
+from clew.runtime.tools import tool
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 
 CALL = ("c1", "pay", {"amount": 5})
 

@@ -8,21 +8,21 @@ from typing import Annotated
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidId, ModelFailed, StoreDamaged, StoreUnavailable
-from holdfast.core.values import Record, RecordQuery
-from holdfast.runtime import voice_tools
-from holdfast.runtime.context import Context
-from holdfast.runtime.crises import CRISIS
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import active_episode
-from holdfast.runtime.hearing import HEARD, Heard, Hearing, Utterance, heard_before
-from holdfast.runtime.safety import gate
-from holdfast.runtime.schema import State, input
-from holdfast.runtime.tools import Effect, Outcome, Suspend, Tool, ToolContext, Unfinished, tool
-from holdfast.runtime.voice_tools import AT_WORK, VOICE_CALL, Called, call_tool
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import InvalidId, ModelFailed, StoreDamaged, StoreUnavailable
+from clew.core.values import Record, RecordQuery
+from clew.runtime import voice_tools
+from clew.runtime.context import Context
+from clew.runtime.crises import CRISIS
+from clew.runtime.draft import Delta
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import active_episode
+from clew.runtime.hearing import HEARD, Heard, Hearing, Utterance, heard_before
+from clew.runtime.safety import gate
+from clew.runtime.schema import State, input
+from clew.runtime.tools import Effect, Outcome, Suspend, Tool, ToolContext, Unfinished, tool
+from clew.runtime.voice_tools import AT_WORK, VOICE_CALL, Called, call_tool
+from clew.threads.database import Database
 
 pytestmark = pytest.mark.promise("R-21")
 
@@ -31,14 +31,14 @@ class Noting(State):
     """A state that a gate and a tool can note something in."""
 
     message: Annotated[str, input]
-    history: Annotated[hf.Log[hf.Message], hf.append]
-    seen: Annotated[dict[str, int], hf.merge]
+    history: Annotated[clew.Log[clew.Message], clew.append]
+    seen: Annotated[dict[str, int], clew.merge]
 
 
 @pytest.fixture
 async def db() -> AsyncIterator[Database]:
     """A database in memory: nothing here depends on the store."""
-    async with hf.open("memory://") as made:
+    async with clew.open("memory://") as made:
         yield made
 
 
@@ -205,7 +205,7 @@ async def test_a_store_that_fails_at_any_point_withholds_no_words(
 
     await begun(db)
     said = []
-    for where, name in ((hf.Thread, "head"), (hf.Thread, "append"), (Database, "commit")):
+    for where, name in ((clew.Thread, "head"), (clew.Thread, "append"), (Database, "commit")):
         with monkeypatch.context() as broken:
             broken.setattr(where, name, fails)
             said.append((await hearing(db, keeps=("seen",))("Help!!!", id=name)).say)

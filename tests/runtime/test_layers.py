@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast.core.errors import ModelFailed, StateInvalid
-from holdfast.core.values import Record, RecordQuery
-from holdfast.runtime.context import Context
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event, Failed, RunFinished, StageStarted
-from holdfast.runtime.loop import Stage, respond
-from holdfast.runtime.models import Request
-from holdfast.runtime.outputs import Done
-from holdfast.runtime.schema import State, input, kept
-from holdfast.runtime.stateless import run_agent
-from holdfast.runtime.tools import Effect, tool
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import ModelFailed, StateInvalid
+from clew.core.values import Record, RecordQuery
+from clew.runtime.context import Context
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event, Failed, RunFinished, StageStarted
+from clew.runtime.loop import Stage, respond
+from clew.runtime.models import Request
+from clew.runtime.outputs import Done
+from clew.runtime.schema import State, input, kept
+from clew.runtime.stateless import run_agent
+from clew.runtime.tools import Effect, tool
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.companion import Companion, called, count, saying
 
 
@@ -126,7 +126,7 @@ async def persistent(kinds: list[str], url: str = "memory://") -> Lived:
     stages, script = pipeline(kinds)
     told: list[Event] = []
     async with (
-        hf.open(url) as db,
+        clew.open(url) as db,
         Runtime(db, schema=Companion, stages=stages, model=ScriptedModel(*script)) as runtime,
     ):
         try:
@@ -164,7 +164,7 @@ async def test_both_layers_are_equal_on_every_store(db: Database, store_url: str
 
 async def test_the_stateless_call_takes_what_came_before_and_keeps_nothing() -> None:
     model = ScriptedModel("And to you.")
-    before = [hf.Message(role="user", content="Hi"), hf.Message(role="assistant", content="Hello.")]
+    before = [clew.Message(role="user", content="Hi"), clew.Message(role="assistant", content="Hello.")]
     done = await run_agent(
         "Good night",
         schema=Companion,
@@ -234,7 +234,7 @@ class Inside(State):
     secret: Annotated[str, kept] = "hidden"
     crisis: Assessment = Assessment()
     response_text: str = ""
-    diagnostics: Annotated[dict[str, Any], hf.merge]
+    diagnostics: Annotated[dict[str, Any], clew.merge]
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,7 +286,7 @@ async def test_the_whole_turn_and_each_stage_are_timed_from_outside(db: Database
 
 class Plain(State):
     message: Annotated[str, input]
-    diagnostics: Annotated[dict[str, float], hf.merge]
+    diagnostics: Annotated[dict[str, float], clew.merge]
 
 
 @pytest.mark.promise("A-10")

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import RecordNotFound, RevisionConflict, StoreUnavailable
-from holdfast.core.values import Record
-from holdfast.runtime.journal import ThreadJournal
-from holdfast.runtime.lease import Lease
-from holdfast.runtime.models import Usage
-from holdfast.runtime.runs import KIND, Run, record_of
-from holdfast.threads.database import Database
-from holdfast.threads.records import Records
+import clew
+from clew.core.errors import RecordNotFound, RevisionConflict, StoreUnavailable
+from clew.core.values import Record
+from clew.runtime.journal import ThreadJournal
+from clew.runtime.lease import Lease
+from clew.runtime.models import Usage
+from clew.runtime.runs import KIND, Run, record_of
+from clew.threads.database import Database
+from clew.threads.records import Records
 
 BRIEF = 0.03
 """Seconds of a lease in these tests."""
@@ -53,7 +53,7 @@ class Journal(ThreadJournal):
 @pytest.fixture
 async def journal() -> AsyncIterator[Journal]:
     """The journal of a run that is on record."""
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         run = Run(id="r", thread="a", started=0)
         kept = await db.records.put(record_of(run, None))
         yield Journal(db, msgspec.structs.replace(run, revision=kept.revision))

@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.errors import DeadlineExceeded, ModelFailed, StoreUnavailable
-from holdfast.runtime import asking
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.compaction import Compaction
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.messages import Message
-from holdfast.runtime.model_boundary import ModelWrapper, stream_parts
-from holdfast.runtime.models import Part, Reply, Request, Text, ToolCall, Usage
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+from clew.core.errors import DeadlineExceeded, ModelFailed, StoreUnavailable
+from clew.runtime import asking
+from clew.runtime.asking import Patience
+from clew.runtime.compaction import Compaction
+from clew.runtime.engine import Runtime
+from clew.runtime.messages import Message
+from clew.runtime.model_boundary import ModelWrapper, stream_parts
+from clew.runtime.models import Part, Reply, Request, Text, ToolCall, Usage
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 HI = Request(messages=[Message(role="user", content="Hi")])
 QUICK = Patience(pause=0.001, longest_pause=0.002)
@@ -76,7 +76,7 @@ async def test_what_a_model_raises_is_its_failure_and_logged_once_without_its_wo
     model = Wild(raising(error))
     call = asking.ask(model, HI, QUICK) if way == "ask" else asking.fill(model, HI, Person, QUICK)
 
-    with caplog.at_level(logging.INFO, "holdfast"), pytest.raises(ModelFailed) as caught:
+    with caplog.at_level(logging.INFO, "clew"), pytest.raises(ModelFailed) as caught:
         await call
 
     assert caught.value.__cause__ is error

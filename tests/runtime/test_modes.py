@@ -14,19 +14,19 @@ import psycopg
 import pytest
 from psycopg import sql
 
-import holdfast as hf
-from holdfast.core.errors import ModeRefused, ThreadExists, ThreadNotFound
-from holdfast.core.values import Record
-from holdfast.runtime.context import MemoryMode
-from holdfast.runtime.ending import FEEDBACK, Left
-from holdfast.runtime.episodes import ACTIVE_ROW, Episode
-from holdfast.runtime.memory.keeping import memory_of
-from holdfast.runtime.messages import Message
-from holdfast.runtime.modes import user_in
-from holdfast.runtime.stateless import run_agent
-from holdfast.testing.clock import Clock
-from holdfast.testing.faults import FailingStore
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import ModeRefused, ThreadExists, ThreadNotFound
+from clew.core.values import Record
+from clew.runtime.context import MemoryMode
+from clew.runtime.ending import FEEDBACK, Left
+from clew.runtime.episodes import ACTIVE_ROW, Episode
+from clew.runtime.memory.keeping import memory_of
+from clew.runtime.messages import Message
+from clew.runtime.modes import user_in
+from clew.runtime.stateless import run_agent
+from clew.testing.clock import Clock
+from clew.testing.faults import FailingStore
+from clew.threads.database import Database
 from tests.runtime.talking import (
     SAFE,
     WORDS,
@@ -77,11 +77,11 @@ def watch(event, args):
         opened.append(event)
 
 async def main(url, folder, *texts):
-    import holdfast as hf
+    import clew
     from pathlib import Path
-    from holdfast.runtime.context import MemoryMode
+    from clew.runtime.context import MemoryMode
     from tests.runtime.talking import answer, learn, look_for_danger, seen, talking
-    async with hf.open(url) as db, talking(db, look_for_danger, answer, learn) as runtime:
+    async with clew.open(url) as db, talking(db, look_for_danger, answer, learn) as runtime:
         await runtime.run_turn("open", "Hi", user="ada")
         await runtime._sweeper.once()
         before = seen(Path(folder))
@@ -121,9 +121,9 @@ def test_nothing_is_written_to_the_file_system(tmp_path: Path) -> None:
 
 def rows_of(url: str) -> dict[str, list[str]]:
     """Every row of every table, with the transaction that wrote it."""
-    every = sql.SQL("SELECT xmin::text, t::text FROM holdfast.{} t")
+    every = sql.SQL("SELECT xmin::text, t::text FROM clew.{} t")
     with psycopg.connect(url) as connection:
-        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast'")
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'clew'")
         return {
             name: sorted(map(str, connection.execute(every.format(sql.Identifier(name)))))
             for (name,) in tables.fetchall()
@@ -134,7 +134,7 @@ def rows_of(url: str) -> dict[str, list[str]]:
 @pytest.mark.postgres
 async def test_no_row_of_any_table_is_written(postgres_database: Any) -> None:
     url = str(postgres_database.url)
-    async with hf.open(url) as db, talking(db, look_for_danger, answer, learn) as runtime:
+    async with clew.open(url) as db, talking(db, look_for_danger, answer, learn) as runtime:
         await runtime.run_turn("open", "Hi", user="ada")
         await runtime._sweeper.once()
         before = await asyncio.to_thread(rows_of, url)
@@ -164,7 +164,7 @@ async def test_crisis_log_and_feedback_still_record_in_memory(db: Database) -> N
 
 @pytest.mark.promise("R-14")
 async def test_what_a_stage_writes_beside_the_thread_is_not_kept(db: Database) -> None:
-    async def write(state: Companion, ctx: hf.Context) -> None:
+    async def write(state: Companion, ctx: clew.Context) -> None:
         assert ctx.turn.db is not None
         await ctx.memory_store.put(Record(kind="fact", id="1", body=WORDS))
         await ctx.crisis_log_backend.put(Record(kind="note", id="2", body=WORDS))
@@ -183,7 +183,7 @@ async def test_what_a_stage_writes_beside_the_thread_is_not_kept(db: Database) -
 async def test_ending_the_session_ends_the_turn_under_way(db: Database) -> None:
     begun = asyncio.Event()
 
-    async def wait(state: Companion, ctx: hf.Context) -> None:
+    async def wait(state: Companion, ctx: clew.Context) -> None:
         begun.set()
         await asyncio.Event().wait()
 
@@ -202,7 +202,7 @@ async def test_ending_the_session_ends_the_turn_under_way(db: Database) -> None:
 async def test_memory_is_kept_for_the_session_and_not_beyond(db: Database) -> None:
     known: list[list[str]] = []
 
-    async def recall(state: Companion, ctx: hf.Context) -> None:
+    async def recall(state: Companion, ctx: clew.Context) -> None:
         assert ctx.turn.db is not None
         facts = (await memory_of(ctx.turn.db, ctx.turn.thread, ctx.turn.user).page()).facts
         known.append([fact.object for fact in facts])
@@ -248,7 +248,7 @@ async def test_a_thread_that_nobody_touches_is_forgotten(db: Database) -> None:
 async def test_a_thread_with_a_turn_under_way_is_not_forgotten(db: Database) -> None:
     clock, begun, go_on = Clock(), asyncio.Event(), asyncio.Event()
 
-    async def wait(state: Companion, ctx: hf.Context) -> None:
+    async def wait(state: Companion, ctx: clew.Context) -> None:
         begun.set()
         await go_on.wait()
 
@@ -365,7 +365,7 @@ async def test_only_a_store_that_machines_share_is_synced(db: Database) -> None:
 async def test_stages_are_told_the_mode_of_their_turn(db: Database) -> None:
     told: list[MemoryMode] = []
 
-    async def look(state: Companion, ctx: hf.Context) -> None:
+    async def look(state: Companion, ctx: clew.Context) -> None:
         told.append(ctx.memory_mode)
 
     async with talking(db, look) as runtime:

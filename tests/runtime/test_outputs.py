@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.loop import Stage
-from holdfast.runtime.outputs import Done
-from holdfast.runtime.stateless import run_agent
+import clew
+from clew.core.errors import ModelFailed
+from clew.runtime.loop import Stage
+from clew.runtime.outputs import Done
+from clew.runtime.stateless import run_agent
 from tests.runtime.talking import SAFE, Answered, Companion, answer, look_for_danger, moody, talking
 
 
-async def break_down(state: Companion, ctx: hf.Context) -> None:
+async def break_down(state: Companion, ctx: clew.Context) -> None:
     """A stage that fails after the gate."""
     raise ModelFailed(model="m", problem="it is down")
 
 
-async def note(state: Companion, ctx: hf.Context) -> hf.Delta:
+async def note(state: Companion, ctx: clew.Context) -> clew.Delta:
     """A stage that says how it came to what it knows."""
     return {"diagnostics": {"retrieval_path": "token_recall"}}
 
@@ -31,13 +31,13 @@ STAGES: dict[str, Stage] = {"answer": answer, "break_down": break_down, "note": 
 
 
 async def persistent(level: int, stages: list[Stage], *, down_after: int | None) -> Done[Any] | None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         given, store = moody(db)
         runtime = talking(given, look_for_danger, *stages)
         store.changes_left = down_after
         try:
             return await runtime.run_turn("a", f"{level} hm")
-        except hf.HoldfastError:
+        except clew.ClewError:
             return None
 
 

@@ -7,30 +7,30 @@ import time
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.encoding import JSON
-from holdfast.core.errors import InvalidArgument, StoreDamaged
-from holdfast.core.values import Job, Record, RecordQuery
-from holdfast.runtime import queueing
-from holdfast.runtime.ending import request_end
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import ACTIVE_ROW, ENDED, ROW, active_episode, episode_of
-from holdfast.runtime.memory.embedding import VECTOR, HashingEmbedder
-from holdfast.runtime.memory.embedding_jobs import embed_due, embedding
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.runs import KIND, RUNNING
-from holdfast.runtime.turn_options import turn_request
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+import clew
+from clew.core.encoding import JSON
+from clew.core.errors import InvalidArgument, StoreDamaged
+from clew.core.values import Job, Record, RecordQuery
+from clew.runtime import queueing
+from clew.runtime.ending import request_end
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import ACTIVE_ROW, ENDED, ROW, active_episode, episode_of
+from clew.runtime.memory.embedding import VECTOR, HashingEmbedder
+from clew.runtime.memory.embedding_jobs import embed_due, embedding
+from clew.runtime.memory.finalizing import Finalizer
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.runs import KIND, RUNNING
+from clew.runtime.turn_options import turn_request
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 pytestmark = pytest.mark.promise("F-10")
 SECRET = "I like the harbour lantern."
 
 
-def runtime_of(db: Database) -> Runtime[hf.State, object]:
+def runtime_of(db: Database) -> Runtime[clew.State, object]:
     """A runtime that looks around only when it is told to."""
-    runtime: Runtime[hf.State, object] = Runtime(
+    runtime: Runtime[clew.State, object] = Runtime(
         db,
         model=ScriptedModel(*["I see."] * 200),
         finalize=Finalizer(),
@@ -46,7 +46,7 @@ def episode_row(id: str, owner: str | None, **about: JSON) -> Record:
     return Record(kind=ACTIVE_ROW, id=id, owner=owner, tags=("modality:text",), sort=1, body=body)
 
 
-async def her_ended_session(runtime: Runtime[hf.State, object]) -> None:
+async def her_ended_session(runtime: Runtime[clew.State, object]) -> None:
     await runtime.run_turn("hers", SECRET, user="alice")
     await runtime.end_session("hers", user="alice")
 
@@ -93,7 +93,7 @@ async def test_a_row_that_does_not_fit_is_reported_once_and_keeps_no_other_waiti
         await db.create("his", owner="bob")
         await db.records.put(row)
         await runtime.run_turn("other", "Hello", user="carol")
-        with caplog.at_level(logging.WARNING, "holdfast"):
+        with caplog.at_level(logging.WARNING, "clew"):
             for _ in range(3):
                 await runtime._sweeper.once()
 
@@ -132,7 +132,7 @@ async def test_a_thread_whose_state_names_anothers_run_leaves_that_alone(db: Dat
         at_work = {**run.body, "status": RUNNING, "until": 1 << 60}
         before = await db.records.put(Record(kind=KIND, id=run.id, owner="alice", body=at_work))
         await db.create("his", owner="bob")
-        await db.thread("his").append(patches=[hf.set(["$run"], {"id": run.id, "status": RUNNING})])
+        await db.thread("his").append(patches=[clew.set(["$run"], {"id": run.id, "status": RUNNING})])
         cancelled = await runtime.cancel("his")
         with pytest.raises(InvalidArgument, match="no run to resume"):
             await runtime.resume("his")
@@ -144,7 +144,7 @@ async def test_a_thread_whose_state_names_anothers_run_leaves_that_alone(db: Dat
 
 async def test_no_vectors_are_made_for_one_of_anothers_words(db: Database) -> None:
     await db.create("hers", owner="alice")
-    await db.thread("hers").append(items=[hf.user(SECRET)])
+    await db.thread("hers").append(items=[clew.user(SECRET)])
     await db.commit([embedding("hers", "bob", "forged", ["history"])])
     await embed_due(db, HashingEmbedder())
 

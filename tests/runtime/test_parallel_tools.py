@@ -9,28 +9,28 @@ from typing import Annotated, Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import StateInvalid, ToolConflict
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import respond
-from holdfast.runtime.messages import Message
-from holdfast.runtime.schema import State, input, kept
-from holdfast.runtime.tools import Effect, Outcome, Tool, ToolContext, tool
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import StateInvalid, ToolConflict
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import respond
+from clew.runtime.messages import Message
+from clew.runtime.schema import State, input, kept
+from clew.runtime.tools import Effect, Outcome, Tool, ToolContext, tool
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 
 
 class Diary(State):
     """A state with a field of each kind."""
 
     message: Annotated[str, input]
-    history: Annotated[hf.Log[Message], hf.append]
-    notes: Annotated[hf.Log[str], hf.append]
-    progress: Annotated[dict[str, Any], hf.merge]
-    visits: Annotated[int, hf.increment] = 0
-    balance: Annotated[int, hf.increment] = 100
-    best: Annotated[int, hf.max] = 3
-    tags: Annotated[list[str], hf.union]
+    history: Annotated[clew.Log[Message], clew.append]
+    notes: Annotated[clew.Log[str], clew.append]
+    progress: Annotated[dict[str, Any], clew.merge]
+    visits: Annotated[int, clew.increment] = 0
+    balance: Annotated[int, clew.increment] = 100
+    best: Annotated[int, clew.max] = 3
+    tags: Annotated[list[str], clew.union]
     mood: Annotated[str, kept] = "calm"
     plan: dict[str, Any]
     reply: str = ""

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from holdfast.core.errors import InvalidArgument
-from holdfast.runtime import asking
-from holdfast.runtime.messages import CALL, REPAIR, RESULT, Message
-from holdfast.runtime.models import Reply, Request, Text, ToolCall, ToolSpec, Usage
-from holdfast.runtime.provider import ProviderModel
+from clew.core.errors import InvalidArgument
+from clew.runtime import asking
+from clew.runtime.messages import CALL, REPAIR, RESULT, Message
+from clew.runtime.models import Reply, Request, Text, ToolCall, ToolSpec, Usage
+from clew.runtime.provider import ProviderModel
 from tests.runtime.chatting import HI, QUICK, asked, chat, reply_to
 from tests.support.openai_server import Raw, Said, chat_server
 

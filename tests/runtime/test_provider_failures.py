@@ -13,10 +13,10 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from holdfast.core.errors import InvalidArgument, ModelFailed
-from holdfast.runtime import asking
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.provider import ProviderModel
+from clew.core.errors import InvalidArgument, ModelFailed
+from clew.runtime import asking
+from clew.runtime.asking import Patience
+from clew.runtime.provider import ProviderModel
 from tests.runtime.chatting import HI, QUICK, SECRET, asked, chat, failure, reply_to
 from tests.support.openai_server import Line, Raw, Refused, Said, chat_server, refusing_url
 
@@ -231,9 +231,7 @@ def run_python(code: str) -> str:
 
 
 def test_nothing_of_a_provider_is_imported_before_it_is_asked_for() -> None:
-    code = (
-        "import sys, holdfast, holdfast.runtime; print({'pydantic_ai', 'openai', 'httpx'} & set(sys.modules))"
-    )
+    code = "import sys, clew, clew.runtime; print({'pydantic_ai', 'openai', 'httpx'} & set(sys.modules))"
 
     assert run_python(code) == "set()\n"
 
@@ -242,11 +240,11 @@ def test_without_the_extra_its_name_is_told() -> None:
     code = """
 import sys
 sys.modules["pydantic_ai"] = None
-from holdfast.core.errors import MissingExtra
+from clew.core.errors import MissingExtra
 try:
-    import holdfast.runtime.provider
+    import clew.runtime.provider
 except MissingExtra as error:
     print(error)
 """
 
-    assert "pip install 'holdfast[models]'" in run_python(code)
+    assert "pip install 'clew[models]'" in run_python(code)

@@ -12,20 +12,20 @@ import pytest
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-import holdfast as hf
-from holdfast.core.errors import DeadlineExceeded, ModelFailed
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event, Failed, RunFinished, TextDelta
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Request, Usage
-from holdfast.runtime.provider import ProviderModel
-from holdfast.runtime.runs import DONE, ERROR, KIND, Run, run_of
-from holdfast.runtime.schema import Conversation
-from holdfast.runtime.tools import Effect, Tool, tool
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import DeadlineExceeded, ModelFailed
+from clew.runtime.asking import Patience
+from clew.runtime.context import Context
+from clew.runtime.draft import Delta
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event, Failed, RunFinished, TextDelta
+from clew.runtime.messages import Message
+from clew.runtime.models import Request, Usage
+from clew.runtime.provider import ProviderModel
+from clew.runtime.runs import DONE, ERROR, KIND, Run, run_of
+from clew.runtime.schema import Conversation
+from clew.runtime.tools import Effect, Tool, tool
+from clew.threads.database import Database
 from tests.support.openai_server import ChatServer, Line, Raw, Refused, Said, chat_server, refusing_url
 
 QUICK = Patience(pause=0.001, longest_pause=0.002)
@@ -56,7 +56,7 @@ async def runtime_on(
 @pytest.fixture
 async def memory() -> AsyncIterator[Database]:
     """A database in memory, where the store is not what is tested."""
-    async with hf.open("memory://") as database:
+    async with clew.open("memory://") as database:
         yield database
 
 

@@ -13,14 +13,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.holders import Holder, is_gone, this_process
-from holdfast.runtime.runs import KIND, Run, run_of
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import InvalidArgument
+from clew.core.values import RecordQuery
+from clew.runtime.engine import Runtime
+from clew.runtime.holders import Holder, is_gone, this_process
+from clew.runtime.runs import KIND, Run, run_of
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 
 @asynccontextmanager
@@ -61,7 +61,7 @@ async def test_the_next_turn_starts_at_once_after_a_kill(shared_url: str) -> Non
     async with child(shared_url, lease=600) as process:
         process.kill()
         await process.wait()
-        async with hf.open(shared_url) as db, Runtime(db, model=ScriptedModel("Here.")) as runtime:
+        async with clew.open(shared_url) as db, Runtime(db, model=ScriptedModel("Here.")) as runtime:
             begun = time.monotonic()
             await runtime.run_turn("a", "Are you there?")
             took = time.monotonic() - begun
@@ -76,7 +76,7 @@ async def test_a_run_whose_process_died_is_found_and_closed(shared_url: str) -> 
     async with child(shared_url, lease=600) as process:
         process.kill()
         await process.wait()
-        async with hf.open(shared_url) as db, Runtime(db) as runtime:
+        async with clew.open(shared_url) as db, Runtime(db) as runtime:
             await runtime._sweeper.once()
 
             assert [(run.status, run.termination) for run in await runs(db)] == [("done", "interrupted")]
@@ -84,7 +84,7 @@ async def test_a_run_whose_process_died_is_found_and_closed(shared_url: str) -> 
 
 @pytest.mark.promise("T-17")
 async def test_a_run_that_is_alive_is_left_alone(shared_url: str) -> None:
-    async with child(shared_url, lease=600) as process, hf.open(shared_url) as db:
+    async with child(shared_url, lease=600) as process, clew.open(shared_url) as db:
         async with Runtime(db) as runtime:
             await runtime._sweeper.once()
         await answer(process)
@@ -98,7 +98,7 @@ async def test_an_interrupted_run_goes_on_in_another_process(shared_url: str) ->
     async with child(shared_url, lease=600) as process:
         process.kill()
         await process.wait()
-        async with hf.open(shared_url) as db, Runtime(db, model=ScriptedModel("Resumed.")) as runtime:
+        async with clew.open(shared_url) as db, Runtime(db, model=ScriptedModel("Resumed.")) as runtime:
             done = await runtime.resume("a")
 
             assert (done.text, await said(db)) == ("Resumed.", ["Hi from the child", "Resumed."])
@@ -109,7 +109,7 @@ async def test_an_interrupted_run_goes_on_in_another_process(shared_url: str) ->
 async def test_a_frozen_process_that_was_taken_over_commits_nothing_when_it_thaws(shared_url: str) -> None:
     async with child(shared_url, lease=0.5) as process:
         os.kill(process.pid, signal.SIGSTOP)
-        async with hf.open(shared_url) as db, Runtime(db, model=ScriptedModel("Taken over.")) as runtime:
+        async with clew.open(shared_url) as db, Runtime(db, model=ScriptedModel("Taken over.")) as runtime:
             await runtime.run_turn("a", "Anyone?")
             version = (await db.thread("a").head()).version
             await answer(process)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.errors import ThreadNotFound
-from holdfast.core.items import user
-from holdfast.core.retaining import Rule
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.retaining import HOUR_MS, Retaining
-from holdfast.testing.clock import Clock
-from holdfast.threads.database import Database
+from clew.core.errors import ThreadNotFound
+from clew.core.items import user
+from clew.core.retaining import Rule
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.retaining import HOUR_MS, Retaining
+from clew.testing.clock import Clock
+from clew.threads.database import Database
 
 DAY_MS = 24 * HOUR_MS
 

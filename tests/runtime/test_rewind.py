@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast.core.errors import (
+from clew.core.errors import (
     DecisionRefused,
     InvalidArgument,
     ModelFailed,
@@ -16,17 +16,17 @@ from holdfast.core.errors import (
     TurnBusy,
     VersionConflict,
 )
-from holdfast.core.items import user
-from holdfast.core.ops import Set
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event, HistoryRewritten, RunFinished
-from holdfast.runtime.loop import respond
-from holdfast.runtime.runs import KIND, run_of
-from holdfast.runtime.suspension import Replay
-from holdfast.runtime.tools import tool
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.items import user
+from clew.core.ops import Set
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event, HistoryRewritten, RunFinished
+from clew.runtime.loop import respond
+from clew.runtime.runs import KIND, run_of
+from clew.runtime.suspension import Replay
+from clew.runtime.tools import tool
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.rewinds import (
     FAILURE,
     Diary,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast.core.errors import (
+import clew
+from clew.core.errors import (
     InvalidArgument,
     LeaseLost,
     ModelFailed,
@@ -20,17 +20,17 @@ from holdfast.core.errors import (
     TranscriptBroken,
     VersionNotFound,
 )
-from holdfast.core.items import user
-from holdfast.core.values import Item
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import respond
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Request
-from holdfast.runtime.rewinding import Rewound
-from holdfast.runtime.suspension import Replay, UseResult
-from holdfast.runtime.tools import Effect, Tool, tool
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.items import user
+from clew.core.values import Item
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import respond
+from clew.runtime.messages import Message
+from clew.runtime.models import Request
+from clew.runtime.rewinding import Rewound
+from clew.runtime.suspension import Replay, UseResult
+from clew.runtime.tools import Effect, Tool, tool
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.rewinds import (
     FAILURE,
     PAY,
@@ -280,7 +280,7 @@ async def snapshot(db: Database) -> tuple[list[object], object, object]:
 @given(ACTIONS)
 def test_every_version_can_be_gone_back_to_whatever_happened_since(actions: list[tuple[str, int]]) -> None:
     async def check() -> None:
-        async with hf.open("memory://") as db:
+        async with clew.open("memory://") as db:
             runtime = Runtime(db, model=ScriptedModel(*[by_message] * 99), tools=[look])
             await runtime.run_turn("a", "turn")
             seen = {(await db.thread("a").head()).version: await snapshot(db)}

@@ -9,16 +9,16 @@ from typing import Literal, TypeVar
 
 import pytest
 
-from holdfast.core.errors import HoldfastError, InvalidArgument, ModelFailed, NotThere
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event, MessageAdded, TextDelta
-from holdfast.runtime.models import Part, Reply, Request, Text, Usage
-from holdfast.runtime.suspension import Replay
-from holdfast.runtime.tools import Effect, tool
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.errors import ClewError, InvalidArgument, ModelFailed, NotThere
+from clew.runtime.asking import Patience
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event, MessageAdded, TextDelta
+from clew.runtime.models import Part, Reply, Request, Text, Usage
+from clew.runtime.suspension import Replay
+from clew.runtime.tools import Effect, tool
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.dying import DeadStore
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ async def turn(runtime: Runtime, told: list[Event], thread: str = "a", *, stream
                 told.append(event)  # noqa: PERF401  # what was told before the error counts
         else:
             await runtime.run_turn(thread, "Go")
-    except HoldfastError:
+    except ClewError:
         pass
 
 
@@ -233,7 +233,7 @@ async def test_a_turn_repeated_by_its_key_after_a_crash_is_saved_once(db: Databa
     for number in range(1, STEPS + 1):
         id, work = f"a{number}", Work()
         dead = Runtime(Database(DeadStore(db.store, fail_at=number)), model=attentive(), tools=[work.tool])
-        with pytest.raises(HoldfastError):
+        with pytest.raises(ClewError):
             await dead.run_turn(id, "Go", key="k")
         async with Runtime(db, model=attentive(), tools=[work.tool], clock=lambda: 1 << 50) as later:
             done = await later.run_turn(id, "Go", key="k")

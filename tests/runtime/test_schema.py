@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast.core import ops
-from holdfast.core.errors import SchemaInvalid, StateInvalid
-from holdfast.core.ops import Op
-from holdfast.core.values import Item
-from holdfast.runtime.declaring import schema_of
-from holdfast.runtime.draft import Draft
-from holdfast.runtime.logs import Log
-from holdfast.runtime.messages import Message
-from holdfast.runtime.schema import (
+import clew
+from clew.core import ops
+from clew.core.errors import SchemaInvalid, StateInvalid
+from clew.core.ops import Op
+from clew.core.values import Item
+from clew.runtime.declaring import schema_of
+from clew.runtime.draft import Draft
+from clew.runtime.logs import Log
+from clew.runtime.messages import Message
+from clew.runtime.schema import (
     Lifecycle,
     Lifetime,
     State,
@@ -37,7 +37,7 @@ from holdfast.runtime.schema import (
 class Control(State):
     action: Annotated[dict[str, Any], per_turn]
     pending_action: dict[str, Any] | None = None
-    scratch: Annotated[dict[str, int], hf.merge, per_run]
+    scratch: Annotated[dict[str, int], clew.merge, per_run]
 
 
 class Profile(State):
@@ -48,11 +48,11 @@ class Profile(State):
 class Everything(State):
     message: Annotated[str, input]
     channel: Annotated[str, input] = "test"
-    history: Annotated[Log[Message], hf.append]
+    history: Annotated[Log[Message], clew.append]
     transcript: Annotated[Log[Message], whole_of("history")]
-    control: Annotated[Control, hf.merge]
-    profile: Annotated[Profile, hf.merge, loaded]
-    progress: Annotated[dict[str, int], hf.merge]
+    control: Annotated[Control, clew.merge]
+    profile: Annotated[Profile, clew.merge, loaded]
+    progress: Annotated[dict[str, int], clew.merge]
     mood: Annotated[str, kept] = "calm"
     seen: Annotated[list[str], operator.add]
     route: str = ""
@@ -111,11 +111,11 @@ class TwoLifecycles(State):
 
 
 class TwoReducers(State):
-    field: Annotated[dict[str, int], hf.merge, operator.or_]
+    field: Annotated[dict[str, int], clew.merge, operator.or_]
 
 
 class FoldedInput(State):
-    field: Annotated[dict[str, int], input, hf.merge]
+    field: Annotated[dict[str, int], input, clew.merge]
 
 
 class FreshWithScope(State):
@@ -123,7 +123,7 @@ class FreshWithScope(State):
 
 
 class ListAsLog(State):
-    field: Annotated[list[str], hf.append]
+    field: Annotated[list[str], clew.append]
 
 
 class LogWithoutAppend(State):
@@ -131,11 +131,11 @@ class LogWithoutAppend(State):
 
 
 class LogOfARun(State):
-    field: Annotated[Log[str], hf.append, per_run]
+    field: Annotated[Log[str], clew.append, per_run]
 
 
 class MergedNumber(State):
-    field: Annotated[int, hf.merge] = 0
+    field: Annotated[int, clew.merge] = 0
 
 
 class NoDefault(State):
@@ -143,7 +143,7 @@ class NoDefault(State):
 
 
 class OpThatIsNoReducer(State):
-    field: Annotated[list[str], hf.insert]
+    field: Annotated[list[str], clew.insert]
 
 
 class WholeOfNothing(State):
@@ -151,7 +151,7 @@ class WholeOfNothing(State):
 
 
 class WholeOfOthers(State):
-    history: Annotated[Log[Message], hf.append]
+    history: Annotated[Log[Message], clew.append]
     field: Annotated[Log[str], whole_of("history")]
 
 
@@ -160,7 +160,7 @@ class Inner(State):
 
 
 class InnerLog(State):
-    field: Annotated[Log[str], hf.append]
+    field: Annotated[Log[str], clew.append]
 
 
 class InnerInput(State):
@@ -172,15 +172,15 @@ class NotMerged(State):
 
 
 class OutlivesItsWhole(State):
-    outer: Annotated[Inner, hf.merge, loaded]
+    outer: Annotated[Inner, clew.merge, loaded]
 
 
 class LogWithin(State):
-    outer: Annotated[InnerLog, hf.merge]
+    outer: Annotated[InnerLog, clew.merge]
 
 
 class InputWithin(State):
-    outer: Annotated[InnerInput, hf.merge]
+    outer: Annotated[InnerInput, clew.merge]
 
 
 class OfACall(State):
@@ -188,11 +188,11 @@ class OfACall(State):
 
 
 class TwoScopes(State):
-    outer: Annotated[OfACall, hf.merge, per_run]
+    outer: Annotated[OfACall, clew.merge, per_run]
 
 
 class Endless(State):
-    field: Annotated[Endless, hf.merge]
+    field: Annotated[Endless, clew.merge]
 
 
 @pytest.mark.promise("A-01")
@@ -313,18 +313,18 @@ def test_a_merge_keeps_siblings() -> None:
     draft.write("one", {"progress": {"turns": 5}}, run="r")
 
     assert draft.values()["progress"] == {"turns": 5, "flags": 1}
-    assert draft.take_delta().patches == (hf.merge(["progress"], {"turns": 5}),)
+    assert draft.take_delta().patches == (clew.merge(["progress"], {"turns": 5}),)
 
 
 class Begun(State):
     message: Annotated[str, input]
-    progress: Annotated[dict[str, int], hf.merge] = dataclasses.field(
+    progress: Annotated[dict[str, int], clew.merge] = dataclasses.field(
         default_factory=lambda: {"turns": 0, "flags": 7}
     )
-    count: Annotated[int, hf.increment] = 5
-    highest: Annotated[int, hf.max] = 0
-    lowest: Annotated[int, hf.min] = 9
-    themes: Annotated[list[str], hf.union]
+    count: Annotated[int, clew.increment] = 5
+    highest: Annotated[int, clew.max] = 0
+    lowest: Annotated[int, clew.min] = 9
+    themes: Annotated[list[str], clew.union]
 
 
 def test_the_first_merge_keeps_what_the_field_began_with() -> None:
@@ -337,10 +337,10 @@ def test_the_first_merge_keeps_what_the_field_began_with() -> None:
 @pytest.mark.parametrize(
     ("field", "changes", "value", "last"),
     [
-        ("count", [2, 3], 10, hf.increment(["count"], 3)),
-        ("highest", [-1, 4], 4, hf.max(["highest"], 4)),
-        ("lowest", [12, 4], 4, hf.min(["lowest"], 4)),
-        ("themes", [["b", "a"], ["c", "a"]], ["a", "b", "c"], hf.union(["themes"], ["c", "a"])),
+        ("count", [2, 3], 10, clew.increment(["count"], 3)),
+        ("highest", [-1, 4], 4, clew.max(["highest"], 4)),
+        ("lowest", [12, 4], 4, clew.min(["lowest"], 4)),
+        ("themes", [["b", "a"], ["c", "a"]], ["a", "b", "c"], clew.union(["themes"], ["c", "a"])),
     ],
 )
 def test_an_op_can_be_a_reducer(field: str, changes: list[Any], value: Any, last: Op) -> None:
@@ -375,13 +375,13 @@ class Folded(State):
 @pytest.mark.parametrize(
     ("state", "delta", "patches"),
     [
-        ({"notes": ["a"]}, {"notes": ["b", "c"]}, (hf.append(["notes"], "b"), hf.append(["notes"], "c"))),
-        ({}, {"notes": ["a"]}, (hf.set(["notes"], ["a"]),)),
+        ({"notes": ["a"]}, {"notes": ["b", "c"]}, (clew.append(["notes"], "b"), clew.append(["notes"], "c"))),
+        ({}, {"notes": ["a"]}, (clew.set(["notes"], ["a"]),)),
         ({"notes": ["a"]}, {"notes": []}, ()),
         (
             {"board": {"scores": {"ann": 1, "bob": 2}, "title": "chess"}},
             {"board": {"scores": {"ann": 3}}},
-            (hf.set(["board", "scores", "ann"], 4),),
+            (clew.set(["board", "scores", "ann"], 4),),
         ),
         ({"tags": ["a"]}, {"tags": {"a"}}, ()),
     ],

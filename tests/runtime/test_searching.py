@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument, ModelFailed, StoreReadOnly
-from holdfast.core.planning import Plan, Setting
-from holdfast.core.rows import Asking
-from holdfast.core.values import Scope
-from holdfast.runtime.memory.embedding_jobs import embed_due, embedding
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.values import Arc
-from holdfast.runtime.searching import KINDS, Hit, Search, SearchKind, SearchPage, search_everything
-from holdfast.stores.memory.store import MemoryStore
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import InvalidArgument, ModelFailed, StoreReadOnly
+from clew.core.planning import Plan, Setting
+from clew.core.rows import Asking
+from clew.core.values import Scope
+from clew.runtime.memory.embedding_jobs import embed_due, embedding
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.values import Arc
+from clew.runtime.searching import KINDS, Hit, Search, SearchKind, SearchPage, search_everything
+from clew.stores.memory.store import MemoryStore
+from clew.threads.database import Database
 from tests.runtime.memory.known import allergic, rule, sister
 from tests.support.tenants import db, postgres_url, tenant
 
@@ -48,8 +48,8 @@ class Topics:
 async def mine(db: Database) -> Database:
     """What alice has said, and what is known of her."""
     trip = await db.create("trip", owner="alice")
-    await trip.append(items=[hf.user("We sailed to Lisbon"), hf.assistant("A fine harbour for sailing")])
-    await trip.append(items=[hf.user("My sister Ann hates boats")])
+    await trip.append(items=[clew.user("We sailed to Lisbon"), clew.assistant("A fine harbour for sailing")])
+    await trip.append(items=[clew.user("My sister Ann hates boats")])
     memory = Memory(db, "alice")
     await memory.learn([sister("Ann"), allergic("peanuts"), rule("boats", "Do not mention boats at dinner.")])
     await memory.db.commit(
@@ -58,7 +58,7 @@ async def mine(db: Database) -> Database:
         )
     )
     bobs = await db.create("bobs", owner="bob")
-    await bobs.append(items=[hf.user("Bob sails boats too")])
+    await bobs.append(items=[clew.user("Bob sails boats too")])
     await Memory(db, "bob").learn([sister("Beth"), allergic("peanuts")])
     return db
 
@@ -182,7 +182,7 @@ async def test_items_are_found_by_meaning_if_they_have_vectors(mine: Database) -
 @pytest.mark.promise("B-12")
 async def test_a_thread_narrows_what_is_found_by_meaning_too(mine: Database) -> None:
     topics = Topics()
-    await (await mine.create("coast", owner="alice")).append(items=[hf.user("A storm at the harbour")])
+    await (await mine.create("coast", owner="alice")).append(items=[clew.user("A storm at the harbour")])
     await mine.commit([embedding(thread, "alice", "asked", ["history"]) for thread in ("trip", "coast")])
     await embed_due(mine, topics)
     page = await search_everything(
@@ -202,7 +202,7 @@ async def test_what_a_deleted_thread_meant_finds_nothing_in_one_that_took_its_id
     while now == before:  # a clock may stand still for a moment
         await trip.delete()
         now = (await (await mine.create("trip", owner="alice")).head()).created
-    await trip.append(items=[hf.user("Nothing of that kind") for _ in range(3)])
+    await trip.append(items=[clew.user("Nothing of that kind") for _ in range(3)])
     search = Search(query="the sea", owner="alice", kinds=("items",))
 
     assert (await search_everything(mine, search, embedder=topics)).hits == ()
@@ -243,7 +243,7 @@ async def pages(db: Database, search: Search, limit: int) -> list[SearchPage]:
 @pytest.fixture
 async def many(db: Database) -> Database:
     thread = await db.create("long", owner="alice")
-    await thread.append(items=[hf.user(f"apple number {n} {'pear ' * (n % 7)}") for n in range(50)])
+    await thread.append(items=[clew.user(f"apple number {n} {'pear ' * (n % 7)}") for n in range(50)])
     return db
 
 
@@ -261,7 +261,7 @@ async def test_what_is_said_or_taken_away_between_pages_repeats_and_hides_nothin
     search = Search(query="apple pear")
     thread = many.thread("long")
     first = await search_everything(many, search, limit=20)
-    await thread.append(items=[hf.user("apple pear apple pear") for _ in range(30)])
+    await thread.append(items=[clew.user("apple pear apple pear") for _ in range(30)])
     await thread.log().pop()
     shown = [hit.place for hit in first.hits]
     cursor = first.next
@@ -275,8 +275,8 @@ async def test_what_is_said_or_taken_away_between_pages_repeats_and_hides_nothin
 
 async def test_a_filter_that_lets_little_through_still_fills_the_page(many: Database) -> None:
     thread = many.thread("long")
-    await thread.append(items=[hf.assistant(f"apple {n}") for n in range(3)])
-    await thread.append(items=[hf.user("apple") for _ in range(200)])
+    await thread.append(items=[clew.assistant(f"apple {n}") for n in range(3)])
+    await thread.append(items=[clew.user("apple") for _ in range(200)])
     search = Search(query="apple", role="assistant")
 
     assert [len(page.hits) for page in await pages(many, search, 2)] == [2, 1]
@@ -322,9 +322,9 @@ async def test_where_nothing_can_be_written_what_is_not_indexed_yet_is_found_too
     store = ReadOnly()
     db = Database(store)
     thread = await db.create("long")
-    await thread.append(items=[hf.user("an indexed apple")])
+    await thread.append(items=[clew.user("an indexed apple")])
     await db.index()
-    await thread.append(items=[hf.user("two apples and a fresh pear"), hf.user("nothing")])
+    await thread.append(items=[clew.user("two apples and a fresh pear"), clew.user("nothing")])
     store.sealed = True
     page = await search_everything(db, Search(query="apple pear"))
 

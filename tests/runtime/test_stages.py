@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import SchemaInvalid, StageGone
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import RUN
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import Stage, respond
-from holdfast.runtime.models import Request
-from holdfast.runtime.outputs import Done
-from holdfast.runtime.stateless import run_agent
-from holdfast.runtime.suspension import Replay
-from holdfast.testing.clock import Clock
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import SchemaInvalid, StageGone
+from clew.runtime.context import Context
+from clew.runtime.draft import RUN
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import Stage, respond
+from clew.runtime.models import Request
+from clew.runtime.outputs import Done
+from clew.runtime.stateless import run_agent
+from clew.runtime.suspension import Replay
+from clew.testing.clock import Clock
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.companion import Companion, called, count, crash, crashed_turn, saying
 
 LATER = 60_000
@@ -101,7 +101,7 @@ async def test_a_run_that_died_in_its_first_stage_is_not_begun_with_another(db: 
 
 @pytest.mark.promise("T-16")
 async def test_a_run_that_waits_at_a_stage_that_is_gone_can_be_cancelled(db: Database) -> None:
-    @hf.tool(approval=True)
+    @clew.tool(approval=True)
     async def post(to: str) -> str:
         """Post a letter."""
         return to
@@ -124,7 +124,7 @@ async def test_a_number_that_an_earlier_version_kept_is_still_read(
 ) -> None:
     clock = Clock()
     await stopped(db, clock, [think, stop])
-    await db.thread("a").append(patches=[hf.set([RUN, "stage"], number)])
+    await db.thread("a").append(patches=[clew.set([RUN, "stage"], number)])
     runtime = Runtime(db, schema=Companion, stages=[think, reply], clock=clock, model=ScriptedModel("yes"))
     done = await runtime.resume("a")
 
@@ -134,7 +134,7 @@ async def test_a_number_that_an_earlier_version_kept_is_still_read(
 async def test_a_number_beyond_the_stages_is_refused(db: Database) -> None:
     clock = Clock()
     await stopped(db, clock, [think, stop])
-    await db.thread("a").append(patches=[hf.set([RUN, "stage"], 3)])
+    await db.thread("a").append(patches=[clew.set([RUN, "stage"], 3)])
     with pytest.raises(StageGone) as caught:
         await resumed(db, clock, [think, reply])
 

@@ -8,27 +8,27 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.core.values import Job
-from holdfast.runtime.ending import JOB, Left, job_id, request_end
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import Episode, active_episode, saved
-from holdfast.runtime.messages import Message
-from holdfast.runtime.statuses import ADVICE, SessionStatus
-from holdfast.runtime.suspension import Replay
-from holdfast.testing.clock import Clock
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.values import Job
+from clew.runtime.ending import JOB, Left, job_id, request_end
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import Episode, active_episode, saved
+from clew.runtime.messages import Message
+from clew.runtime.statuses import ADVICE, SessionStatus
+from clew.runtime.suspension import Replay
+from clew.testing.clock import Clock
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.companion import Companion, crash, crashed_turn
 
 MINUTES = 60_000
 
 
-async def answer(state: hf.State, ctx: hf.Context) -> hf.Delta:
+async def answer(state: clew.State, ctx: clew.Context) -> clew.Delta:
     return {"reply": "ok"}
 
 
-@hf.tool(approval=True)
+@clew.tool(approval=True)
 async def post(to: str) -> str:
     """Post a letter."""
     return f"posted to {to}"
@@ -136,7 +136,7 @@ async def test_a_new_episode_shows_that_the_end_of_the_one_before_is_not_finishe
 async def test_a_run_at_work_says_so(db: Database) -> None:
     asked, go = asyncio.Event(), asyncio.Event()
 
-    async def wait(state: hf.State, ctx: hf.Context) -> hf.Delta:
+    async def wait(state: clew.State, ctx: clew.Context) -> clew.Delta:
         asked.set()
         await go.wait()
         return {"reply": "ok"}

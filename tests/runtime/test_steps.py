@@ -8,22 +8,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument, ModelFailed, RecordNotFound, StoreUnavailable
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import respond
-from holdfast.runtime.models import Reply, Usage
-from holdfast.runtime.schema import Conversation
-from holdfast.runtime.stateless import run_agent
-from holdfast.runtime.steps import Price, Step, prices_at, prices_from, run_steps
-from holdfast.runtime.suspension import PassOn
-from holdfast.runtime.tools import Effect, tool
-from holdfast.testing.clock import Clock
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import InvalidArgument, ModelFailed, RecordNotFound, StoreUnavailable
+from clew.runtime.context import Context
+from clew.runtime.draft import Delta
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import respond
+from clew.runtime.models import Reply, Usage
+from clew.runtime.schema import Conversation
+from clew.runtime.stateless import run_agent
+from clew.runtime.steps import Price, Step, prices_at, prices_from, run_steps
+from clew.runtime.suspension import PassOn
+from clew.runtime.tools import Effect, tool
+from clew.testing.clock import Clock
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.dying import DeadStore
 
 DEAR = {"scripted": Price(input=2.0, output=10.0)}
@@ -58,7 +58,7 @@ OSLO = ("c1", "weather", {"city": "Oslo"})
 @pytest.fixture
 async def local() -> AsyncIterator[Database]:
     """A database in memory, for what does not depend on the store."""
-    async with hf.open("memory://") as database:
+    async with clew.open("memory://") as database:
         yield database
 
 

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import DecisionRefused, InvalidArgument, TurnBusy, TurnSuspended
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.messages import Message
-from holdfast.runtime.schema import State, input, kept, per_call
-from holdfast.runtime.suspension import PassOn, Replay, UseResult
-from holdfast.runtime.tools import Effect, Suspend, Tool, ToolContext, tool
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import DecisionRefused, InvalidArgument, TurnBusy, TurnSuspended
+from clew.runtime.engine import Runtime
+from clew.runtime.messages import Message
+from clew.runtime.schema import State, input, kept, per_call
+from clew.runtime.suspension import PassOn, Replay, UseResult
+from clew.runtime.tools import Effect, Suspend, Tool, ToolContext, tool
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.crash.apart import Apart, apart
 from tests.runtime.elsewhere import DAY, decide_here, posting, sent, suspend_here
 
@@ -147,7 +147,7 @@ async def test_a_decision_is_taken_days_later_in_another_process(
     waiting = await asyncio.to_thread(apart, suspend_here, far_url, letters, ("c1", name, {"to": "Ann"}))
     said = await asyncio.to_thread(apart, decide_here, far_url, letters, {"c1": decision}, 5)
 
-    async with hf.open(far_url) as db:
+    async with clew.open(far_url) as db:
         assert (waiting, said) == (["c1"], "natural: Done.")
         assert (sent(letters), await results(db), await calls_kept(db)) == (posted, {"c1": output}, {})
 
@@ -332,8 +332,8 @@ class Forms(State):
     """A state with a field that belongs to one tool call."""
 
     message: Annotated[str, input]
-    history: Annotated[hf.Log[Message], hf.append]
-    draft: Annotated[dict[str, Any], hf.merge, per_call]
+    history: Annotated[clew.Log[Message], clew.append]
+    draft: Annotated[dict[str, Any], clew.merge, per_call]
     done: Annotated[int, kept] = 0
     reply: str = ""
 

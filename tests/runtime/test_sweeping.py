@@ -10,23 +10,23 @@ from typing import TypeVar
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument
-from holdfast.core.values import Job, Record, RecordQuery
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.ending import JOB, Left, end_expired, job_id, request_end
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import ROW, Episode, active_episode, episode_of
-from holdfast.runtime.messages import Message
-from holdfast.runtime.queueing import enqueue
-from holdfast.runtime.runs import KIND, Run, record_of, run_of
-from holdfast.runtime.settings import Settings, now_ms
-from holdfast.runtime.starting import Asked, key_id
-from holdfast.runtime.sweeping import Sweeper
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.faults import FailingStore
-from holdfast.threads.database import Database
-from holdfast.writes import Put
+import clew
+from clew.core.errors import InvalidArgument
+from clew.core.values import Job, Record, RecordQuery
+from clew.runtime.asking import Patience
+from clew.runtime.ending import JOB, Left, end_expired, job_id, request_end
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import ROW, Episode, active_episode, episode_of
+from clew.runtime.messages import Message
+from clew.runtime.queueing import enqueue
+from clew.runtime.runs import KIND, Run, record_of, run_of
+from clew.runtime.settings import Settings, now_ms
+from clew.runtime.starting import Asked, key_id
+from clew.runtime.sweeping import Sweeper
+from clew.stores.memory import MemoryStore
+from clew.testing.faults import FailingStore
+from clew.threads.database import Database
+from clew.writes import Put
 from tests.runtime.ends import work
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ SHORT = 0.6
 """Seconds of a lease that has to be extended to last."""
 
 
-async def answer(state: hf.State, ctx: hf.Context) -> hf.Delta:
+async def answer(state: clew.State, ctx: clew.Context) -> clew.Delta:
     return {"reply": "ok"}
 
 
@@ -307,7 +307,7 @@ async def test_an_error_that_nobody_foresaw_does_not_end_the_sweeps() -> None:
         looks.put_nowait("again")
         raise KeyError("nobody foresaw this")
 
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         runtime = Runtime(db, stages=[answer])
         sweeper = Sweeper(db, runtime._settings, 0.01, lambda found, thread: None, chores=[stumbling])
         sweeper.start()

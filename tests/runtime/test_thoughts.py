@@ -17,18 +17,18 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 
-import holdfast as hf
-from holdfast.core.projection import plain_messages
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import MessageAdded
-from holdfast.runtime.messages import Message, item_of, message_of
-from holdfast.runtime.models import Reply
-from holdfast.runtime.provider import ProviderModel
-from holdfast.runtime.thoughts import thoughts_of
-from holdfast.runtime.translating import as_heard, calls_of, whole_text
-from holdfast.runtime.view import kept
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+import clew
+from clew.core.projection import plain_messages
+from clew.runtime.engine import Runtime
+from clew.runtime.events import MessageAdded
+from clew.runtime.messages import Message, item_of, message_of
+from clew.runtime.models import Reply
+from clew.runtime.provider import ProviderModel
+from clew.runtime.thoughts import thoughts_of
+from clew.runtime.translating import as_heard, calls_of, whole_text
+from clew.runtime.view import kept
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 from tests.runtime.chatting import chat
 from tests.support.openai_server import Raw, chat_server
 
@@ -124,7 +124,7 @@ class Thinker:
         return [(part.content, part.signature) for part in parts if isinstance(part, ThinkingPart)]
 
 
-@hf.tool
+@clew.tool
 async def look() -> str:
     """Look out of the window."""
     return "rain"

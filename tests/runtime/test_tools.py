@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from holdfast.core.errors import SchemaInvalid
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.events import Event, MessageAdded
-from holdfast.runtime.loop import respond
-from holdfast.runtime.stateless import run_agent
-from holdfast.runtime.toolbox import Toolbox
-from holdfast.runtime.tools import Effect, Function, Tool, ToolContext, tool
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.errors import SchemaInvalid
+from clew.runtime.asking import Patience
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event, MessageAdded
+from clew.runtime.loop import respond
+from clew.runtime.stateless import run_agent
+from clew.runtime.toolbox import Toolbox
+from clew.runtime.tools import Effect, Function, Tool, ToolContext, tool
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 
 
 class Place(msgspec.Struct):

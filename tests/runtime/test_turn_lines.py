@@ -8,17 +8,17 @@ from typing import TypeVar
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.planning import Plan, Setting
-from holdfast.core.rows import Asking
-from holdfast.core.values import RecordQuery, Scope
-from holdfast.runtime import turn_lines
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.runs import KIND, run_of
-from holdfast.runtime.safety import gate
-from holdfast.testing.faults import FailingStore
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import StoreUnavailable
+from clew.core.planning import Plan, Setting
+from clew.core.rows import Asking
+from clew.core.values import RecordQuery, Scope
+from clew.runtime import turn_lines
+from clew.runtime.engine import Runtime
+from clew.runtime.runs import KIND, run_of
+from clew.runtime.safety import gate
+from clew.testing.faults import FailingStore
+from clew.threads.database import Database
 from tests.crash.apart import Apart, pipe
 from tests.runtime.busy import Hold, replied, run_until_told
 
@@ -178,7 +178,7 @@ async def test_a_turn_that_waits_for_another_process_does_not_look_at_every_chan
     while not calls(counted):  # noqa: ASYNC110 - the count tells nobody of its changes
         await asyncio.sleep(0.001)
     for number in range(TURNS):
-        await db.thread("a").append(patches=[hf.set(["noise"], number)])
+        await db.thread("a").append(patches=[clew.set(["noise"], number)])
         await asyncio.sleep(0.02)  # time enough to look, if it did
     looks = calls(counted)
     waiting.cancel()
@@ -213,7 +213,7 @@ async def test_a_line_that_has_held_a_thread_for_long_lets_another_process_go_fi
 @pytest.mark.promise("B-01", "T-02")
 @pytest.mark.race
 async def test_a_turn_gets_between_those_of_a_process_whose_line_never_empties(shared_url: str) -> None:
-    async with hf.open(shared_url) as db:
+    async with clew.open(shared_url) as db:
         await db.create("a")
         ours, theirs = pipe()
         other = Apart(run_until_told, shared_url, "a", theirs)
@@ -250,7 +250,7 @@ class AwayStore(FailingStore):
 
 @pytest.fixture
 async def away() -> AsyncIterator[AwayStore]:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         yield AwayStore(db)
 
 

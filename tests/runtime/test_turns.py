@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import apsw
 import pytest
 
-import holdfast as hf
-import holdfast.runtime.memory
-from holdfast.core.errors import (
+import clew
+import clew.runtime.memory
+from clew.core.errors import (
     InvalidArgument,
     InvalidId,
     ModelFailed,
@@ -22,16 +22,16 @@ from holdfast.core.errors import (
     StateInvalid,
     ThreadNotFound,
 )
-from holdfast.core.values import AppendTo, Changeset
-from holdfast.runtime.context import Context
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import respond
-from holdfast.runtime.models import Request
-from holdfast.runtime.schema import Conversation
-from holdfast.runtime.suspension import Replay
-from holdfast.runtime.tools import Effect, tool
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.values import AppendTo, Changeset
+from clew.runtime.context import Context
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import respond
+from clew.runtime.models import Request
+from clew.runtime.schema import Conversation
+from clew.runtime.suspension import Replay
+from clew.runtime.tools import Effect, tool
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.companion import Companion, count, restarted, saying
 from tests.support.relay import Relay
 from tests.support.shared_postgres import PostgresDatabase
@@ -65,7 +65,7 @@ async def test_a_later_turn_emits_only_its_own_message(db: Database, store_url: 
 
 @pytest.mark.promise("R-03")
 async def test_a_restart_between_turns_changes_nothing(db: Database, store_url: str) -> None:
-    stages = [count, saying(history=[hf.Message(role="assistant", content="Well.")], approach="act")]
+    stages = [count, saying(history=[clew.Message(role="assistant", content="Well.")], approach="act")]
     async with Runtime(db, schema=Companion, stages=stages) as runtime:
         await runtime.run_turn("together", "One")
         await runtime.run_turn("together", "Two")
@@ -151,7 +151,7 @@ async def test_what_is_no_input_at_all_is_refused(db: Database) -> None:
 
 @pytest.mark.promise("A-11")
 async def test_an_output_shows_only_what_the_state_has(db: Database) -> None:
-    class Output(hf.State):
+    class Output(clew.State):
         route: str = ""
         mood: str = ""
 
@@ -170,7 +170,7 @@ Read: TypeAlias = tuple[int, int]
 
 
 class Counted:
-    """Rows and bytes, as somebody outside of Holdfast counts them."""
+    """Rows and bytes, as somebody outside of Clew counts them."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -196,8 +196,8 @@ def sqlite_rows(monkeypatch: pytest.MonkeyPatch) -> Counted:
 
 async def filled(db: Database, turns: int) -> None:
     """More turns on a thread than one would want to wait for."""
-    said = [hf.user("How are you?"), hf.assistant("Well, thank you.")]
-    patches = (hf.set(["approach"], "act"),)
+    said = [clew.user("How are you?"), clew.assistant("Well, thank you.")]
+    patches = (clew.set(["approach"], "act"),)
     appends = [AppendTo(thread="a", change=Changeset(items=(item,), patches=patches)) for item in said]
     for _ in range(turns // 25):
         await db.commit(appends * 25)
@@ -233,7 +233,7 @@ SLACK = 1.01
 async def test_a_late_turn_reads_no_more_of_a_file_than_an_early_one(
     tmp_path: Path, sqlite_rows: Counted
 ) -> None:
-    async with hf.open(f"sqlite:///{tmp_path / 'agent.db'}") as db:
+    async with clew.open(f"sqlite:///{tmp_path / 'agent.db'}") as db:
         early, late = await early_and_late(db, lambda: (sqlite_rows.rows, sqlite_rows.size))
 
     assert (late[0], late[1] <= early[1] * SLACK) == (early[0], True)
@@ -244,7 +244,7 @@ async def test_a_late_turn_reads_no_more_of_a_file_than_an_early_one(
 async def test_a_late_turn_reads_no_more_from_a_server_than_an_early_one(
     postgres_database: PostgresDatabase,
 ) -> None:
-    async with Relay(postgres_database.url) as relay, hf.open(relay.url) as db:
+    async with Relay(postgres_database.url) as relay, clew.open(relay.url) as db:
         early, late = await early_and_late(db, lambda: (relay.rows, relay.size))
 
     assert (late[0], late[1] <= early[1] * SLACK) == (early[0], True)
@@ -314,7 +314,7 @@ async def test_the_table_says_what_happens_when_a_run_is_resumed(db: Database) -
 async def test_nobody_cancels_the_turn_of_somebody_else(db: Database) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def wait(state: hf.State, ctx: Context) -> None:
+    async def wait(state: clew.State, ctx: Context) -> None:
         begun.set()
         await go_on.wait()
 
@@ -349,7 +349,7 @@ async def test_the_table_says_what_happens_when_a_run_is_cancelled(db: Database)
 def test_every_name_of_the_runtime_is_in_its_reference() -> None:
     said = re.findall(r"^\| `(\w+)`(?: ●)? \|", REFERENCE.read_text(), re.MULTILINE)
 
-    assert set(said) == {*holdfast.runtime.__all__, *holdfast.runtime.memory.__all__}
+    assert set(said) == {*clew.runtime.__all__, *clew.runtime.memory.__all__}
 
 
 def test_every_method_of_the_runtime_is_in_its_reference() -> None:
@@ -359,7 +359,7 @@ def test_every_method_of_the_runtime_is_in_its_reference() -> None:
     assert sorted(said) == sorted(name for name in methods if not name.startswith("_"))
 
 
-def test_the_names_that_are_in_holdfast_too_are_marked() -> None:
+def test_the_names_that_are_in_clew_too_are_marked() -> None:
     said = re.findall(r"^\| `(\w+)` ● \|", REFERENCE.read_text(), re.MULTILINE)
 
-    assert sorted(said) == sorted(set(holdfast.runtime.__all__) & set(hf.__all__))
+    assert sorted(said) == sorted(set(clew.runtime.__all__) & set(clew.__all__))

@@ -7,16 +7,16 @@ from typing import Annotated, Any, assert_type
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.runtime import Conversation, Done
-from holdfast.threads.database import Database
+import clew
+from clew.runtime import Conversation, Done
+from clew.threads.database import Database
 
 
-class Diary(hf.State):
-    message: Annotated[str, hf.input]
-    history: Annotated[hf.Log[hf.Message], hf.append]
-    notes: Annotated[hf.Log[int], hf.append]
-    progress: Annotated[dict[str, int], hf.merge]
+class Diary(clew.State):
+    message: Annotated[str, clew.input]
+    history: Annotated[clew.Log[clew.Message], clew.append]
+    notes: Annotated[clew.Log[int], clew.append]
+    progress: Annotated[dict[str, int], clew.merge]
     reply: str = ""
 
 
@@ -27,7 +27,7 @@ class Answer(msgspec.Struct, frozen=True):
     progress: dict[str, int]
 
 
-async def answer(state: Diary, ctx: hf.Context) -> hf.Delta:
+async def answer(state: Diary, ctx: clew.Context) -> clew.Delta:
     assert_type(state.message, str)
     assert_type(state.progress, dict[str, int])
     assert_type((await state.history.tail(1))[0].content, Any)
@@ -36,8 +36,8 @@ async def answer(state: Diary, ctx: hf.Context) -> hf.Delta:
 
 @pytest.mark.promise("A-11")
 async def test_the_types_of_state_and_output_are_known(db: Database) -> None:
-    async with hf.Runtime(db, schema=Diary, stages=[answer], output=Answer) as runtime:
-        assert_type(runtime, hf.Runtime[Diary, Answer])
+    async with clew.Runtime(db, schema=Diary, stages=[answer], output=Answer) as runtime:
+        assert_type(runtime, clew.Runtime[Diary, Answer])
         done = assert_type(await runtime.run_turn("a", "Hi"), Done[Answer])
         state = assert_type(await runtime.state("a"), Diary)
         notes = [note + 1 for note in await state.notes.all()]
@@ -46,8 +46,8 @@ async def test_the_types_of_state_and_output_are_known(db: Database) -> None:
 
 
 async def test_a_runtime_without_types_of_its_own_has_a_conversation(db: Database) -> None:
-    async with hf.Runtime(db, stages=[]) as runtime:
-        assert_type(runtime, hf.Runtime[Conversation, dict[str, Any]])
+    async with clew.Runtime(db, stages=[]) as runtime:
+        assert_type(runtime, clew.Runtime[Conversation, dict[str, Any]])
         done = await runtime.run_turn("a", "Hi")
         state = assert_type(await runtime.state("a"), Conversation)
 
@@ -55,6 +55,6 @@ async def test_a_runtime_without_types_of_its_own_has_a_conversation(db: Databas
 
 
 async def test_the_stateless_call_knows_its_output_too() -> None:
-    done = assert_type(await hf.run_agent("Hi", schema=Diary, stages=[answer], output=Answer), Done[Answer])
+    done = assert_type(await clew.run_agent("Hi", schema=Diary, stages=[answer], output=Answer), Done[Answer])
 
     assert done.output == Answer("Hi", {})

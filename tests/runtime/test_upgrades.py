@@ -6,32 +6,32 @@ from typing import Annotated, Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import NewerSchema, SchemaInvalid, StateInvalid
-from holdfast.runtime.context import Context
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import respond
-from holdfast.runtime.schema import State, input, kept
-from holdfast.runtime.suspension import Replay
-from holdfast.runtime.tools import tool
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import NewerSchema, SchemaInvalid, StateInvalid
+from clew.runtime.context import Context
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import respond
+from clew.runtime.schema import State, input, kept
+from clew.runtime.suspension import Replay
+from clew.runtime.tools import tool
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.companion import restarted
 
 
 class First(State):
     message: Annotated[str, input]
-    history: Annotated[hf.Log[hf.Message], hf.append]
+    history: Annotated[clew.Log[clew.Message], clew.append]
     name: Annotated[str, kept] = ""
-    mood: Annotated[dict[str, str], hf.merge]
+    mood: Annotated[dict[str, str], clew.merge]
     reply: str = ""
 
 
 class Third(State):
     message: Annotated[str, input]
-    history: Annotated[hf.Log[hf.Message], hf.append]
+    history: Annotated[clew.Log[clew.Message], clew.append]
     names: Annotated[list[str], kept]
-    mood: Annotated[dict[str, str], hf.merge]
+    mood: Annotated[dict[str, str], clew.merge]
     greeted: Annotated[bool, kept] = False
     reply: str = ""
 
@@ -223,7 +223,7 @@ async def test_a_step_that_fails_is_named_and_nothing_is_written(db: Database, s
 @pytest.mark.promise("A-12")
 async def test_a_thread_written_without_the_runtime_is_of_the_first_version(db: Database) -> None:
     thread = await db.create("a")
-    await thread.append(patches=[hf.set(["name"], "Ann"), hf.set(["mood"], {})])
+    await thread.append(patches=[clew.set(["name"], "Ann"), clew.set(["mood"], {})])
     async with third(db) as runtime:
         done = await runtime.run_turn("a", "Hi")
 

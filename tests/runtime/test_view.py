@@ -11,24 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.errors import InvalidArgument, StoreUnavailable
-from holdfast.core.items import assistant, user
-from holdfast.core.items import call as call_item
-from holdfast.core.items import result as result_item
-from holdfast.core.making import append
-from holdfast.core.values import Window
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.logs import Log
-from holdfast.runtime.loop import respond
-from holdfast.runtime.messages import CALL, REPAIR, RESULT, Message
-from holdfast.runtime.schema import State, input
-from holdfast.runtime.tools import Effect, tool
-from holdfast.runtime.view import paired, unanswered
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+from clew.core.errors import InvalidArgument, StoreUnavailable
+from clew.core.items import assistant, user
+from clew.core.items import call as call_item
+from clew.core.items import result as result_item
+from clew.core.making import append
+from clew.core.values import Window
+from clew.runtime.context import Context
+from clew.runtime.draft import Delta
+from clew.runtime.engine import Runtime
+from clew.runtime.logs import Log
+from clew.runtime.loop import respond
+from clew.runtime.messages import CALL, REPAIR, RESULT, Message
+from clew.runtime.schema import State, input
+from clew.runtime.tools import Effect, tool
+from clew.runtime.view import paired, unanswered
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.dying import DeadStore
 
 

@@ -7,27 +7,27 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument, InvalidId, KeyReused, StoreUnavailable, TurnSuspended
-from holdfast.core.planning import Plan, Setting
-from holdfast.core.rows import Asking
-from holdfast.core.values import Record, Scope
-from holdfast.runtime.context import MemoryMode
-from holdfast.runtime.crises import Assessment
-from holdfast.runtime.ending import FEEDBACK, Left
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import ACTIVE_ROW, LEASED, ROW, Episode, active_episode, episode_of
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.runtime.memory.keeping import memory_of
-from holdfast.runtime.messages import Message
-from holdfast.runtime.runs import run_of
-from holdfast.runtime.schema import State
-from holdfast.runtime.tools import tool
-from holdfast.runtime.voice import NO_ANSWER, VoiceCall, end_lost
-from holdfast.testing.clock import Clock
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import InvalidArgument, InvalidId, KeyReused, StoreUnavailable, TurnSuspended
+from clew.core.planning import Plan, Setting
+from clew.core.rows import Asking
+from clew.core.values import Record, Scope
+from clew.runtime.context import MemoryMode
+from clew.runtime.crises import Assessment
+from clew.runtime.ending import FEEDBACK, Left
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import ACTIVE_ROW, LEASED, ROW, Episode, active_episode, episode_of
+from clew.runtime.memory.finalizing import Finalizer
+from clew.runtime.memory.keeping import memory_of
+from clew.runtime.messages import Message
+from clew.runtime.runs import run_of
+from clew.runtime.schema import State
+from clew.runtime.tools import tool
+from clew.runtime.voice import NO_ANSWER, VoiceCall, end_lost
+from clew.testing.clock import Clock
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.database import Database
 from tests.runtime.talking import found, logged, moody, talking
 from tests.support.tenants import db, postgres_url, tenant
 
@@ -366,14 +366,14 @@ async def test_a_call_can_be_incognito(db: Database) -> None:
         await runtime._sweeper.once()
 
         assert (heard, runtime._homes.is_incognito("a")) == (2, False)
-    with pytest.raises(hf.HoldfastError):
+    with pytest.raises(clew.ClewError):
         await db.thread("a").head()
 
 
 async def test_stages_do_not_run_for_what_was_spoken(db: Database) -> None:
     ran: list[str] = []
 
-    async def stage(state: State, ctx: hf.Context) -> None:
+    async def stage(state: State, ctx: clew.Context) -> None:
         ran.append("stage")
 
     async with talking(db, stage) as runtime:

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.core import chain
-from holdfast.core.archive import (
+from clew.core import chain
+from clew.core.archive import (
     FORMAT,
     Ancestor,
     Closing,
@@ -21,9 +21,9 @@ from holdfast.core.archive import (
     file_of,
     line_of,
 )
-from holdfast.core.encoding import JSON
-from holdfast.core.owners import memory_thread
-from holdfast.core.values import Record
+from clew.core.encoding import JSON
+from clew.core.owners import memory_thread
+from clew.core.values import Record
 from tests.security.world import Victim
 
 LONG_AGO, IN_AGES = 1, 1 << 52
@@ -214,7 +214,7 @@ FORGERIES: dict[str, Forgery] = {
     "a thread that she owns": threads(lambda bob: f"{bob.thread}-2", lambda bob: bob.victim.user),
     "a thread that nobody owns": threads(lambda bob: f"{bob.thread}-3", lambda bob: None),
     "her thread": threads(lambda bob: bob.victim.thread),
-    "the audit": threads(lambda bob: "holdfast/audit"),
+    "the audit": threads(lambda bob: "clew/audit"),
     "a fork of her thread": forked,
     # Files.
     "a file of hers": lambda bob: archive(

@@ -187,7 +187,7 @@ ATTACKS: dict[tuple[str, str], Attack] = {
     ("POST", "/sessions/{id:str}/import"): Attack(
         ask=post(
             "/sessions/{v.thread}/import",
-            {"format": "holdfast.session", "version": 1, "session": "{v.thread}", "state": {}},
+            {"format": "clew.session", "version": 1, "session": "{v.thread}", "state": {}},
         ),
         others={"eve": {200}, "bob": {404, 409}},
     ),

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from litestar.routes import HTTPRoute, WebSocketRoute
 
-from holdfast.server.app import API, create_app
+from clew.server.app import API, create_app
 from tests.security.routes import ATTACKS, DESCRIPTIONS, MAKES_A_THREAD, OPEN, PAGES, SOCKETS
 from tests.security.world import SECRET, Ask, Victim, World, world
 

@@ -23,7 +23,7 @@ def url(postgres_database: PostgresDatabase) -> Iterator[str]:
     """The address of a database for the server's role."""
     name = f"server_{uuid4().hex}"
     with psycopg.connect(postgres_database.url, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE holdfast_app").format(sql.Identifier(name)))
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE clew_app").format(sql.Identifier(name)))
     yield postgres_database.url_for(name)
     with psycopg.connect(postgres_database.url, autocommit=True) as admin:
         admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))

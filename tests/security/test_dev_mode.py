@@ -8,11 +8,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-import holdfast as hf
-from holdfast.server.app import API, create_app
-from holdfast.server.identity.choosing import authentication
-from holdfast.server.identity.keeping import Directory
-from holdfast.server.identity.settings import AuthSettings
+import clew
+from clew.server.app import API, create_app
+from clew.server.identity.choosing import authentication
+from clew.server.identity.keeping import Directory
+from clew.server.identity.settings import AuthSettings
 from tests.security.world import running
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-09")]
@@ -24,7 +24,7 @@ OTHER_PORT = "http://127.0.0.1:8101"
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def here() -> AsyncIterator[httpx.AsyncClient]:
     """A server in dev mode, as it is started without any settings."""
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         app = create_app(db=db, authenticate=authentication(AuthSettings(), Directory(db)))
         transport = httpx.ASGITransport(app=app)
         async with (
@@ -79,14 +79,14 @@ async def test_no_other_site_may_read_an_answer(here: httpx.AsyncClient) -> None
 
 
 async def test_one_user_here_does_not_see_another_either(here: httpx.AsyncClient) -> None:
-    await here.post(f"{API}/threads", json={"id": "mine"}, headers={"x-holdfast-user": "alice"})
-    hers = await here.get(f"{API}/threads/mine", headers={"x-holdfast-user": "alice"})
-    his = await here.get(f"{API}/threads/mine", headers={"x-holdfast-user": "bob"})
+    await here.post(f"{API}/threads", json={"id": "mine"}, headers={"x-clew-user": "alice"})
+    hers = await here.get(f"{API}/threads/mine", headers={"x-clew-user": "alice"})
+    his = await here.get(f"{API}/threads/mine", headers={"x-clew-user": "bob"})
 
     assert (hers.status_code, his.status_code) == (200, 404)
 
 
 async def test_the_servers_own_tenant_is_not_open_here_either(here: httpx.AsyncClient) -> None:
-    answer = await here.get(f"{API}/threads", headers={"x-holdfast-tenant": "$server"})
+    answer = await here.get(f"{API}/threads", headers={"x-clew-tenant": "$server"})
 
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")

@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 from psycopg import sql
 
-from holdfast.core.errors import InvalidArgument, UnsafeSettings
-from holdfast.server.guards import Start, dangers, every_danger, guard, start_of
-from holdfast.server.identity.settings import ENTRA_ISSUER, ENTRA_KEYS, AuthSettings, auth_settings
+from clew.core.errors import InvalidArgument, UnsafeSettings
+from clew.server.guards import Start, dangers, every_danger, guard, start_of
+from clew.server.identity.settings import ENTRA_ISSUER, ENTRA_KEYS, AuthSettings, auth_settings
 from tests.support.shared_postgres import PostgresDatabase
 
 SAFE = Start(
@@ -24,7 +24,7 @@ SAFE = Start(
     database_required=True,
     secret=secrets.token_hex(32),
 )
-ENTRA = {"AUTH_MODE": "entra", "HOLDFAST_OIDC_AUDIENCE": "api://a, api://b", "HOLDFAST_OIDC_TENANTS": "t1,t2"}
+ENTRA = {"AUTH_MODE": "entra", "CLEW_OIDC_AUDIENCE": "api://a, api://b", "CLEW_OIDC_TENANTS": "t1,t2"}
 HOME = replace(
     SAFE, production=False, auth=AuthSettings(), url="memory://", database_required=False, secret=None
 )
@@ -74,8 +74,8 @@ def test_the_database_is_required_in_production_unless_said_otherwise() -> None:
         told = {"AUTH_MODE": "keys", **variables}
         return start_of(told, host="localhost", url="memory://", cors=(), secret=None).database_required
 
-    assert required(HOLDFAST_ENV="production")
-    assert not required(HOLDFAST_ENV="production", DATABASE_REQUIRED="false")
+    assert required(CLEW_ENV="production")
+    assert not required(CLEW_ENV="production", DATABASE_REQUIRED="false")
     assert not required()
     assert required(DATABASE_REQUIRED="true")
 
@@ -107,7 +107,7 @@ def test_production_wants_tls_before_an_address_that_others_reach() -> None:
     [("http://issuer.example/keys", True), ("http://127.0.0.1:1/keys", False), (ENTRA_KEYS, False)],
 )
 def test_the_issuers_keys_come_over_tls(url: str, *, refused: bool) -> None:
-    auth = auth_settings({**ENTRA, "HOLDFAST_OIDC_KEYS_URL": url})
+    auth = auth_settings({**ENTRA, "CLEW_OIDC_KEYS_URL": url})
 
     assert codes(replace(SAFE, auth=auth)) == (["issuer_keys_not_https"] if refused else [])
 
@@ -144,13 +144,13 @@ def test_the_settings_of_entra_need_an_audience_and_tenants() -> None:
     assert told is not None
     assert (told.issuer, told.keys_url, told.user_claim) == (ENTRA_ISSUER, ENTRA_KEYS, "oid")
     assert (told.audience, sorted(told.tenants)) == (("api://a", "api://b"), ["t1", "t2"])
-    for missing in ("HOLDFAST_OIDC_AUDIENCE", "HOLDFAST_OIDC_TENANTS"):
+    for missing in ("CLEW_OIDC_AUDIENCE", "CLEW_OIDC_TENANTS"):
         with pytest.raises(InvalidArgument, match=missing):
             auth_settings({**ENTRA, missing: " "})
 
 
 def test_another_issuer_must_be_named() -> None:
-    with pytest.raises(InvalidArgument, match="HOLDFAST_OIDC_ISSUER"):
+    with pytest.raises(InvalidArgument, match="CLEW_OIDC_ISSUER"):
         auth_settings({**ENTRA, "AUTH_MODE": "oidc"})
 
 
@@ -158,11 +158,11 @@ def test_another_issuer_must_be_named() -> None:
     "variables",
     [
         {"AUTH_MODE": "none"},
-        {"HOLDFAST_ENV": "prod"},
+        {"CLEW_ENV": "prod"},
         {"DATABASE_REQUIRED": "perhaps"},
-        {**ENTRA, "HOLDFAST_OIDC_LEEWAY": "-1"},
-        {**ENTRA, "HOLDFAST_OIDC_LEEWAY": "86400"},
-        {**ENTRA, "HOLDFAST_OIDC_FIRST_SIGHT": "sometimes"},
+        {**ENTRA, "CLEW_OIDC_LEEWAY": "-1"},
+        {**ENTRA, "CLEW_OIDC_LEEWAY": "86400"},
+        {**ENTRA, "CLEW_OIDC_FIRST_SIGHT": "sometimes"},
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(variables: dict[str, str]) -> None:
@@ -199,17 +199,17 @@ class TestRoles:
     async def test_a_member_of_the_app_may_serve(
         self, postgres_database: PostgresDatabase, role: str
     ) -> None:
-        await guard(become(postgres_database, role, "GRANT holdfast_app TO {}"))
+        await guard(become(postgres_database, role, "GRANT clew_app TO {}"))
 
     @pytest.mark.promise("F-09", "F-10")
     @pytest.mark.parametrize(
         ("command", "code"),
         [
             ("ALTER ROLE {} SUPERUSER", "role_bypasses_row_security"),
-            ("ALTER ROLE {} BYPASSRLS; GRANT holdfast_app TO {}", "role_bypasses_row_security"),
+            ("ALTER ROLE {} BYPASSRLS; GRANT clew_app TO {}", "role_bypasses_row_security"),
             ("GRANT postgres TO {}", "role_bypasses_row_security"),
-            ("GRANT holdfast_owner TO {}", "role_sees_every_tenant"),
-            ("GRANT holdfast_maintenance, holdfast_app TO {}", "role_sees_every_tenant"),
+            ("GRANT clew_owner TO {}", "role_sees_every_tenant"),
+            ("GRANT clew_maintenance, clew_app TO {}", "role_sees_every_tenant"),
         ],
     )
     async def test_a_role_that_can_get_around_the_policies_may_not(

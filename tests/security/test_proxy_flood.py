@@ -11,12 +11,12 @@ import httpx
 import jwt
 import pytest
 
-import holdfast as hf
-from holdfast.server.app import Application, create_app
-from holdfast.server.identity.issuer import PAUSE_S, IssuerKeys
-from holdfast.server.identity.keeping import Directory
-from holdfast.server.identity.keys import new_key
-from holdfast.server.identity.oidc import TokenAuthentication
+import clew
+from clew.server.app import Application, create_app
+from clew.server.identity.issuer import PAUSE_S, IssuerKeys
+from clew.server.identity.keeping import Directory
+from clew.server.identity.keys import new_key
+from clew.server.identity.oidc import TokenAuthentication
 from tests.security.test_attacks import talk
 from tests.security.world import ACME, HERE, World, running, world
 from tests.server.identity.test_issuer_keys import Seconds
@@ -58,7 +58,7 @@ def junk_token(number: int) -> str:
 
 def junk_key(number: int) -> str:
     """Text that looks like an API key."""
-    return f"hf_{number:016x}_{'x' * 43}"
+    return f"clew_{number:016x}_{'x' * 43}"
 
 
 async def knock(
@@ -107,7 +107,7 @@ async def test_a_socket_opens_for_a_fresh_token_during_a_flood(server: World) ->
 @pytest.fixture
 async def door() -> AsyncIterator[Door]:
     """A server that has used its issuer's keys before, so long ago that it may fetch them again."""
-    async with issuing() as issuer, hf.open("memory://") as db:
+    async with issuing() as issuer, clew.open("memory://") as db:
         clock = Seconds()
         settings = issuer.settings()
         keys = IssuerKeys(settings.keys_url, clock)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from holdfast.core.owners import memory_thread
+from clew.core.owners import memory_thread
 from tests.security.forging import FORGERIES, Forger, Forgery, archive, thread_lines
 from tests.security.world import SECRET, Ask, Victim, World, world
 
@@ -66,7 +66,7 @@ RESERVED = (
     "memory/{v.user}",
     "memory/user-to-come",
     "memory/@{v.thread}",
-    "holdfast/audit",
+    "clew/audit",
     "adk/app",
     "adk/app/{v.user}",
     "adk/app/{v.user}/s1",
@@ -89,7 +89,7 @@ MAKING = {
     "manifest": lambda id, own: Ask(
         method="POST",
         path=f"/sessions/{quoted(id)}/import",
-        json={"format": "holdfast.session", "version": 1, "session": id, "state": {}},
+        json={"format": "clew.session", "version": 1, "session": id, "state": {}},
     ),
 }
 

@@ -15,32 +15,32 @@ from typing import Any
 import httpx
 import msgspec
 
-import holdfast as hf
-from holdfast.core.retaining import Rule
-from holdfast.core.values import Job
-from holdfast.runtime.crises import Crisis, row_of
-from holdfast.runtime.ending import Finalize, nothing_left
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.values import Candidate
-from holdfast.runtime.models import Part, Reply, Request, ToolCall, Usage
-from holdfast.runtime.tools import tool
-from holdfast.server.app import API, create_app
-from holdfast.server.identity.choosing import authentication
-from holdfast.server.identity.entries import Membership, Tenant
-from holdfast.server.identity.keeping import Directory
-from holdfast.server.identity.keys import new_key, revoke
-from holdfast.server.identity.settings import AuthSettings
-from holdfast.server.realtime import CallPlan, Secret
-from holdfast.server.settings import ServerSettings
-from holdfast.workbench.artifacts import Artifacts
-from holdfast.workbench.datasets import Choice, make_dataset
-from holdfast.workbench.documents import Documents
-from holdfast.workbench.experiments import Plan
-from holdfast.workbench.scoring import exact
-from holdfast.workbench.trying import Terms, run_experiment
-from holdfast.workbench.volume import Volume
+import clew
+from clew.core.retaining import Rule
+from clew.core.values import Job
+from clew.runtime.crises import Crisis, row_of
+from clew.runtime.ending import Finalize, nothing_left
+from clew.runtime.engine import Runtime
+from clew.runtime.memory.finalizing import Finalizer
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.values import Candidate
+from clew.runtime.models import Part, Reply, Request, ToolCall, Usage
+from clew.runtime.tools import tool
+from clew.server.app import API, create_app
+from clew.server.identity.choosing import authentication
+from clew.server.identity.entries import Membership, Tenant
+from clew.server.identity.keeping import Directory
+from clew.server.identity.keys import new_key, revoke
+from clew.server.identity.settings import AuthSettings
+from clew.server.realtime import CallPlan, Secret
+from clew.server.settings import ServerSettings
+from clew.workbench.artifacts import Artifacts
+from clew.workbench.datasets import Choice, make_dataset
+from clew.workbench.documents import Documents
+from clew.workbench.experiments import Plan
+from clew.workbench.scoring import exact
+from clew.workbench.trying import Terms, run_experiment
+from clew.workbench.volume import Volume
 from tests.support.issuer import Issuer, issuing
 
 SECRET = "harbour-lantern-7391"
@@ -128,7 +128,7 @@ async def letter(text: str) -> str:
 class World:
     """A running application, and whoever talks to it."""
 
-    def __init__(self, app: Any, db: hf.Database, issuer: Issuer, revoked: str, volume: Path) -> None:
+    def __init__(self, app: Any, db: clew.Database, issuer: Issuer, revoked: str, volume: Path) -> None:
         self.app = app
         self._root = volume
         self.issuer = issuer
@@ -242,14 +242,14 @@ class World:
         await operator.retention.hold(thread=f"{thread}-held", reason=SECRET)
         await operator.create(f"{thread}-gone", owner=user)
 
-    async def _workbench(self, mine: hf.Database, thread: str, number: int, user: str) -> tuple[str, str]:
+    async def _workbench(self, mine: clew.Database, thread: str, number: int, user: str) -> tuple[str, str]:
         """A document and an artifact of alice's, more than one of each, and something in core memory."""
         volume = Volume(self._root, ACME, user)
         documents, artifacts = Documents(mine, thread, volume), Artifacts(mine, thread, volume)
         document = await documents.add("diary.txt", f"{SECRET} {number}".encode())
         await artifacts.save("a.txt", SECRET.encode())
         artifact = await artifacts.save("b.txt", f"{SECRET} {number}".encode())
-        await mine.thread(thread).append(patches=[hf.set(["core_memory", "human"], SECRET)])
+        await mine.thread(thread).append(patches=[clew.set(["core_memory", "human"], SECRET)])
         return document.path, artifact.id
 
     async def user(self, who: str) -> str:
@@ -339,7 +339,7 @@ async def world(url: str, *, remembers: bool = False, **settings: Any) -> AsyncI
 async def _world(
     url: str, volume: Path, finalize: Finalize, settings: Mapping[str, Any]
 ) -> AsyncIterator[World]:
-    async with issuing() as issuer, hf.open(url) as db:
+    async with issuing() as issuer, clew.open(url) as db:
         directory = Directory(db)
         for id in (ACME, GLOBEX):
             await directory.add(Tenant(id=id, external=id))

@@ -10,13 +10,13 @@ import httpx
 import pytest
 from litestar import Litestar
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.runtime.models import Model
-from holdfast.server.app import Application, create_app
-from holdfast.server.identity.values import Authenticate
-from holdfast.server.runtimes import MakeRuntime
-from holdfast.server.settings import ServerSettings
+import clew
+from clew.client import AsyncClient
+from clew.runtime.models import Model
+from clew.server.app import Application, create_app
+from clew.server.identity.values import Authenticate
+from clew.server.runtimes import MakeRuntime
+from clew.server.settings import ServerSettings
 from tests.support.echo import chatting
 from tests.support.realtime_server import RealtimeServer, realtime_server
 from tests.support.tenants import db, postgres_url, tenant
@@ -38,12 +38,12 @@ class Users:
 
     def headers(self, user: str = "alice", tenant: str | None = None) -> dict[str, str]:
         """What a request of a user says."""
-        return {"X-Holdfast-User": user, "X-Holdfast-Tenant": tenant or self.tenant}
+        return {"X-Clew-User": user, "X-Clew-Tenant": tenant or self.tenant}
 
 
 @asynccontextmanager
 async def served(
-    db: hf.Database,
+    db: clew.Database,
     *,
     model: Model | None = None,
     make_runtime: MakeRuntime | None = None,
@@ -58,7 +58,7 @@ async def served(
 
 
 @asynccontextmanager
-async def over_http(app: Application, db: hf.Database) -> AsyncIterator[Users]:
+async def over_http(app: Application, db: clew.Database) -> AsyncIterator[Users]:
     """The users of an application, as long as it lives."""
     transport = httpx.ASGITransport(app)
     async with living(app), httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
@@ -70,7 +70,7 @@ async def in_memory(
     *, model: Model | None = None, settings: ServerSettings | None = None
 ) -> AsyncIterator[Users]:
     """A server for what does not depend on the store."""
-    async with hf.open("memory://") as db, served(db, model=model, settings=settings) as found:
+    async with clew.open("memory://") as db, served(db, model=model, settings=settings) as found:
         yield found
 
 
@@ -96,7 +96,7 @@ async def living(app: Litestar) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-async def users(db: hf.Database) -> AsyncIterator[Users]:
+async def users(db: clew.Database) -> AsyncIterator[Users]:
     """The users of a server with a plain chat."""
     async with served(db) as found:
         yield found

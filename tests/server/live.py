@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import uvicorn
 from litestar import Litestar
 
-from holdfast.server.connections import Connection
-from holdfast.server.serving import KEEP_SECONDS
-from holdfast.server.serving import listening as taken
-from holdfast.server.settings import ServerSettings
+from clew.server.connections import Connection
+from clew.server.serving import KEEP_SECONDS
+from clew.server.serving import listening as taken
+from clew.server.settings import ServerSettings
 
 
 @asynccontextmanager

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import uvicorn
 
-import holdfast as hf
-from holdfast.runtime.models import Part, Reply, Request, Text, Usage
-from holdfast.server.app import create_app
-from holdfast.server.settings import ServerSettings
+import clew
+from clew.runtime.models import Part, Reply, Request, Text, Usage
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
 
 T = TypeVar("T")
 WORDS = [f"word{number} " for number in range(12)]
@@ -45,7 +45,7 @@ def main(url: str, pause: str) -> None:
     settings = ServerSettings(url=url, secret="the same for every process of this test", sweep_seconds=0.5)
     app = create_app(
         settings,
-        make_runtime=lambda db: hf.Runtime(db, model=model, lease_seconds=60, sweep_seconds=0.5),
+        make_runtime=lambda db: clew.Runtime(db, model=model, lease_seconds=60, sweep_seconds=0.5),
     )
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

@@ -16,19 +16,19 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.core.errors import ThreadNotFound
-from holdfast.runtime.models import Model
-from holdfast.server.app import Application, create_app
-from holdfast.server.connections import OTHER_FILES, Connection, make_room, room
-from holdfast.server.settings import ServerSettings
-from holdfast.testing import ScriptedModel
+import clew
+from clew.client import AsyncClient
+from clew.core.errors import ThreadNotFound
+from clew.runtime.models import Model
+from clew.server.app import Application, create_app
+from clew.server.connections import OTHER_FILES, Connection, make_room, room
+from clew.server.settings import ServerSettings
+from clew.testing import ScriptedModel
 from tests.server.conftest import in_memory
 from tests.server.live import listening
 from tests.support.echo import chatting
 
-HEADERS = {"X-Holdfast-User": "alice"}
+HEADERS = {"X-Clew-User": "alice"}
 FEW_REQUESTS = {"requests": 10**9}
 """The pace of one user is not what is tested here."""
 
@@ -47,7 +47,7 @@ async def live(
 ) -> AsyncIterator[tuple[Application, str]]:
     """A server at a real address."""
     told = ServerSettings(**{**FEW_REQUESTS, **settings})
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         app = create_app(told, db=db, make_runtime=chatting(model, told))
         async with listening(app, http) as address:
             yield app, address
@@ -218,7 +218,7 @@ async def test_a_head_that_drips_has_no_longer_than_one_that_comes_at_once() -> 
 async def test_a_body_that_comes_slowly_but_steadily_is_taken() -> None:
     said = b'{"message": "slow"}'
     head = b"POST /api/v1/threads/t/turns HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    head += b"X-Holdfast-User: alice\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(said)
+    head += b"X-Clew-User: alice\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(said)
     async with live(http=Impatient) as (_, address), wire(address) as (reader, writer):
         writer.write(head)
         for byte in said:
@@ -236,7 +236,7 @@ async def test_a_reader_who_takes_nothing_is_cut_and_the_turn_ends_well() -> Non
         async with wire(address) as (_, writer):
             said = b'{"message": "talk"}'
             writer.write(
-                b"POST /api/v1/threads/t/turns HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Holdfast-User: alice\r\n"
+                b"POST /api/v1/threads/t/turns HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Clew-User: alice\r\n"
                 b"Content-Type: application/json\r\nAccept: text/event-stream\r\n"
                 b"Content-Length: %d\r\n\r\n%s" % (len(said), said)
             )
@@ -273,9 +273,7 @@ async def test_clients_that_leave_a_stream_leave_nothing_behind(after: float, pa
 async def _left(address: str, after: float, path: str) -> None:
     """Ask for a stream, and go."""
     async with wire(address) as (_, writer):
-        writer.write(
-            f"GET /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Holdfast-User: alice\r\n\r\n".encode()
-        )
+        writer.write(f"GET /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Clew-User: alice\r\n\r\n".encode())
         await writer.drain()
         await asyncio.sleep(after)
 
@@ -287,7 +285,7 @@ async def test_clients_that_leave_in_a_body_leave_nothing_behind() -> None:
         for _ in range(30):
             async with wire(address) as (_, writer):
                 writer.write(
-                    b"POST /api/v1/threads HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Holdfast-User: alice\r\n"
+                    b"POST /api/v1/threads HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Clew-User: alice\r\n"
                     b"Content-Type: application/json\r\nContent-Length: 900\r\n\r\n{"
                 )
                 await writer.drain()
@@ -329,7 +327,7 @@ async def test_one_user_cannot_take_every_stream() -> None:
         await is_well(address)
         url = f"{address}/api/v1/threads/well/events"
         mine = [await http.send(http.build_request("GET", url, headers=HEADERS), stream=True) for _ in "123"]
-        whole = {"X-Holdfast-User": "*"}
+        whole = {"X-Clew-User": "*"}
         tenants = [await http.send(http.build_request("GET", url, headers=whole), stream=True) for _ in "123"]
         said = await mine[-1].aread()
         await asyncio.gather(*(each.aclose() for each in (*mine, *tenants)))

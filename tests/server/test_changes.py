@@ -10,17 +10,17 @@ from typing import Any
 import httpx
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient, Client
-from holdfast.client.requests import call
-from holdfast.client.values import Told
-from holdfast.core.errors import InvalidArgument, StoreUnavailable
-from holdfast.core.values import Page, Scope, Summary
-from holdfast.server.app import create_app
-from holdfast.server.lists import REST_SECONDS, Lists, difference
-from holdfast.server.settings import ServerSettings
-from holdfast.testing.faults import FailingStore
-from holdfast.threads.database import Database
+import clew
+from clew.client import AsyncClient, Client
+from clew.client.requests import call
+from clew.client.values import Told
+from clew.core.errors import InvalidArgument, StoreUnavailable
+from clew.core.values import Page, Scope, Summary
+from clew.server.app import create_app
+from clew.server.lists import REST_SECONDS, Lists, difference
+from clew.server.settings import ServerSettings
+from clew.testing.faults import FailingStore
+from clew.threads.database import Database
 from tests.browser.door import door_to
 from tests.server.conftest import Users
 from tests.server.live import listening
@@ -47,7 +47,7 @@ def told(events: list[Told]) -> list[tuple[str, Any, Any]]:
 @asynccontextmanager
 async def serving(url: str, settings: ServerSettings | None = None) -> AsyncIterator[str]:
     """A server of its own on a store, at a real address."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         app = create_app(settings, db=db, make_runtime=chatting(None, settings))
         async with listening(app) as address:
             yield address
@@ -55,7 +55,7 @@ async def serving(url: str, settings: ServerSettings | None = None) -> AsyncIter
 
 def asking(address: str, user: str = "alice") -> AsyncClient:
     """The client of a user."""
-    return AsyncClient(address, headers={"X-Holdfast-User": user})
+    return AsyncClient(address, headers={"X-Clew-User": user})
 
 
 @asynccontextmanager
@@ -116,7 +116,7 @@ async def test_the_whole_tenant_is_told_of_everybodys(users: Users) -> None:
     assert {id for _, id, _ in told(await changes(users("*"), after="0"))} == {"hers", "his"}
 
 
-async def test_what_holdfast_keeps_for_itself_is_not_told(users: Users) -> None:
+async def test_what_clew_keeps_for_itself_is_not_told(users: Users) -> None:
     await users().run_turn("t", "hello")
     await users().end_session("t")
 
@@ -196,7 +196,7 @@ async def test_a_blocking_client_hears_it_too() -> None:
         await alice.create_thread("t")
 
         def listened() -> list[Told]:
-            with Client(address, headers={"X-Holdfast-User": "alice"}) as client:
+            with Client(address, headers={"X-Clew-User": "alice"}) as client:
                 return list(client.follow_threads(after="0", wait=False))
 
         assert told(await asyncio.to_thread(listened)) == [("thread", "t", 0)]
@@ -208,7 +208,7 @@ async def test_more_streams_than_allowed_are_refused_and_the_others_go_on() -> N
         serving("memory://", settings) as address,
         asking(address) as alice,
         heard(alice) as stream,
-        httpx.AsyncClient(headers={"X-Holdfast-User": "alice"}) as http,
+        httpx.AsyncClient(headers={"X-Clew-User": "alice"}) as http,
     ):
         refused = await http.get(f"{address}/api/v1/events")
         await alice.create_thread("t")
@@ -237,7 +237,7 @@ def stopped(tasks: list[asyncio.Task[Any]]) -> Any:
 
 
 async def test_one_look_serves_all_who_listen_and_without_a_commit_there_is_none() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         store = FailingStore(db.store, fail_at=0, only="read")
         lists = Lists(Database(store), silent)
 
@@ -269,13 +269,13 @@ async def test_what_was_said_last_is_read_once_for_all_who_listen() -> None:
         read.append(thread)
         return f"said in {thread}"
 
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         thread = await db.create("t")
         lists = Lists(db, noted)
         async with lists.listening(Scope()) as newest, lists.listening(Scope()) as same:
             [summary] = newest.page.threads
             said = await asyncio.gather(*(each.last_said(summary) for each in (newest, same) * 5))
-            await thread.append(items=[hf.user("more")])
+            await thread.append(items=[clew.user("more")])
             page = await newest.after(newest.page)
             await same.last_said(page.threads[0])
 
@@ -284,7 +284,7 @@ async def test_what_was_said_last_is_read_once_for_all_who_listen() -> None:
 
 
 async def test_a_store_that_fails_is_told_to_whoever_listens_and_looked_at_again_later() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         lists = Lists(Database(FailingStore(db.store, fail_at=2, only="read")), silent)
         async with lists.listening(Scope()) as newest:
             await db.create("t")
@@ -299,7 +299,7 @@ async def test_a_store_that_fails_is_told_to_whoever_listens_and_looked_at_again
 
 
 async def test_when_nobody_listens_nobody_looks() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         lists = Lists(db, silent)
         before = asyncio.all_tasks()
         async with lists.listening(Scope()), lists.listening(Scope(user="bob")):

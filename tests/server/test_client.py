@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.client import (
+from clew.client import (
     AsyncClient,
     Client,
     calls,
@@ -22,14 +22,14 @@ from holdfast.client import (
     session_calls,
     workbench_calls,
 )
-from holdfast.client.clients import trusted
-from holdfast.client.events import Reader
-from holdfast.client.operators import AsyncOperator, Operator
-from holdfast.client.requests import Call
-from holdfast.client.values import Told
-from holdfast.client.workbenches import AsyncWorkbench, Workbench
-from holdfast.core.errors import OutcomeUnknown, StoreUnavailable, ThreadNotFound
-from holdfast.server.app import create_app
+from clew.client.clients import trusted
+from clew.client.events import Reader
+from clew.client.operators import AsyncOperator, Operator
+from clew.client.requests import Call
+from clew.client.values import Told
+from clew.client.workbenches import AsyncWorkbench, Workbench
+from clew.core.errors import OutcomeUnknown, StoreUnavailable, ThreadNotFound
+from clew.server.app import create_app
 
 EVENT = 'id: 1.0\nevent: message\ndata: {"n":1}\n\n'
 END = "event: end\ndata: {}\n\n"
@@ -149,7 +149,7 @@ def test_a_key_goes_into_its_header() -> None:
 def test_a_lost_stream_is_taken_up_behind_its_last_event_with_the_same_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("holdfast.client.clients.PAUSE", 0.0)
+    monkeypatch.setattr("clew.client.clients.PAUSE", 0.0)
     client, asked = answering(
         httpx.Response(200, text=EVENT),
         httpx.ConnectError("gone"),
@@ -163,7 +163,7 @@ def test_a_lost_stream_is_taken_up_behind_its_last_event_with_the_same_key(
 
 
 def test_a_stream_that_is_lost_again_and_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.client.clients.PAUSE", 0.0)
+    monkeypatch.setattr("clew.client.clients.PAUSE", 0.0)
     client, asked = answering(*(httpx.ConnectError("gone") for _ in range(20)))
 
     with pytest.raises(StoreUnavailable):

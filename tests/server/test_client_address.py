@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.cli.app import build
-from holdfast.core.errors import InvalidArgument
-from holdfast.server.client_address import client_address, parse_networks, site_of
-from holdfast.server.serving import config_of
-from holdfast.server.settings import ServerSettings, from_variables
+from clew.cli.app import build
+from clew.core.errors import InvalidArgument
+from clew.server.client_address import client_address, parse_networks, site_of
+from clew.server.serving import config_of
+from clew.server.settings import ServerSettings, from_variables
 
 pytestmark = pytest.mark.promise("F-09")
 
@@ -67,7 +67,7 @@ def test_what_is_no_network_of_proxies_is_refused(text: str) -> None:
 
 
 def test_a_variable_names_the_trusted_proxies() -> None:
-    settings = from_variables({"HOLDFAST_SERVER_TRUSTED_PROXIES": "10.0.0.0/8, 192.0.2.1"})
+    settings = from_variables({"CLEW_SERVER_TRUSTED_PROXIES": "10.0.0.0/8, 192.0.2.1"})
 
     assert settings.trusted_proxies == ("10.0.0.0/8", "192.0.2.1")
 

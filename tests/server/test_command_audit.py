@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli import auditing
-from holdfast.cli.app import run
-from holdfast.client.operations import AuditView
-from holdfast.core.values import Job
-from holdfast.server.audit import Wanted, entries
-from holdfast.threads.audit import AUDIT
+import clew
+from clew.cli import auditing
+from clew.cli.app import run
+from clew.client.operations import AuditView
+from clew.core.values import Job
+from clew.server.audit import Wanted, entries
+from clew.threads.audit import AUDIT
 
 pytestmark = pytest.mark.promise("F-12")
 
@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> str:
     path = f"{tmp_path}/operated.db"
 
     async def fill() -> None:
-        async with hf.open(f"sqlite:///{path}") as db:
+        async with clew.open(f"sqlite:///{path}") as db:
             acme = db.scope(tenant="acme")
             for thread in ("hers", "other"):
                 await acme.create(thread, owner="alice")
@@ -43,7 +43,7 @@ def audited(path: str, wanted: Wanted | None = None) -> list[AuditView]:
     """The audit of the tenant, the oldest first."""
 
     async def read() -> list[AuditView]:
-        async with hf.open(f"sqlite:///{path}") as db:
+        async with clew.open(f"sqlite:///{path}") as db:
             found, _ = await entries(db.scope(tenant="acme"), wanted or Wanted(), limit=100, before=None)
             return found[::-1]
 
@@ -126,9 +126,7 @@ def test_the_audit_is_in_no_list_of_threads(file: str, capsys: pytest.CaptureFix
 
 
 def test_the_audit_needs_no_server_to_be_installed() -> None:
-    command = (
-        "import sys, holdfast.cli.auditing; print(sorted({'httpx', 'litestar', 'jwt'} & set(sys.modules)))"
-    )
+    command = "import sys, clew.cli.auditing; print(sorted({'httpx', 'litestar', 'jwt'} & set(sys.modules)))"
 
     async def said() -> str:
         child = await asyncio.create_subprocess_exec(
@@ -143,6 +141,6 @@ def test_an_account_without_a_name_is_told_by_its_number(monkeypatch: pytest.Mon
     def nobody() -> str:
         raise KeyError("getpwuid(): uid not found")
 
-    monkeypatch.setattr("holdfast.cli.auditing.getpass.getuser", nobody)
+    monkeypatch.setattr("clew.cli.auditing.getpass.getuser", nobody)
 
     assert auditing.account().isdecimal()

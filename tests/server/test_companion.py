@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.companion.agent import companion
-from holdfast.companion.offline import WHAT_I_AM
-from holdfast.companion.values import LIMITS, SIMPLE, STAGE_LABELS, AgentOutput
-from holdfast.server.app import create_app
-from holdfast.server.settings import ServerSettings
-from holdfast.testing import ScriptedModel
+import clew
+from clew.client import AsyncClient
+from clew.companion.agent import companion
+from clew.companion.offline import WHAT_I_AM
+from clew.companion.values import LIMITS, SIMPLE, STAGE_LABELS, AgentOutput
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
+from clew.testing import ScriptedModel
 from tests.server.conftest import Users, over_http
 
 pytestmark = pytest.mark.promise("R-01")
@@ -22,7 +22,7 @@ DANGER = "I want to kill myself tonight"
 
 
 @pytest.fixture
-async def users(db: hf.Database) -> AsyncIterator[Users]:
+async def users(db: clew.Database) -> AsyncIterator[Users]:
     """The users of a server as it is started without any settings."""
     app = create_app(ServerSettings(sweep_seconds=3600), db=db)
     async with over_http(app, db) as found:
@@ -52,7 +52,7 @@ async def test_without_any_settings_the_companion_answers_and_says_that_it_is_si
     assert agent.notices == [LIMITS, SIMPLE]
 
 
-async def test_a_model_takes_its_place(db: hf.Database) -> None:
+async def test_a_model_takes_its_place(db: clew.Database) -> None:
     app = create_app(db=db, model=ScriptedModel())
     async with over_http(app, db) as users:
         agent = await users("alice").agent()
@@ -60,7 +60,7 @@ async def test_a_model_takes_its_place(db: hf.Database) -> None:
     assert (agent.model, agent.notices) == ("scripted", [LIMITS])
 
 
-async def test_a_page_and_a_terminal_get_the_same_answer(db: hf.Database, alice: AsyncClient) -> None:
+async def test_a_page_and_a_terminal_get_the_same_answer(db: clew.Database, alice: AsyncClient) -> None:
     said = "My manager shouts at me and I cannot sleep"
     there = await alice.run_turn("t", said)
     async with companion(db.scope(tenant=f"{db.tenant}-2")) as runtime:
@@ -87,7 +87,7 @@ async def test_stages_are_told_in_words_for_people(alice: AsyncClient) -> None:
     ]
 
 
-async def test_messages_say_where_they_came_from(db: hf.Database, alice: AsyncClient) -> None:
+async def test_messages_say_where_they_came_from(db: clew.Database, alice: AsyncClient) -> None:
     await alice.run_turn("t", "I had a long day")
     inputs = (await db.thread("t").state(at=1))["$run"]["inputs"]
 
@@ -167,7 +167,7 @@ async def test_nothing_is_brought_up_for_who_does_not_want_it(alice: AsyncClient
 
 @pytest.mark.promise("R-14")
 async def test_incognito_the_companion_answers_and_leaves_nothing(
-    db: hf.Database, alice: AsyncClient
+    db: clew.Database, alice: AsyncClient
 ) -> None:
     turn = await alice.run_turn("t", "My sister is called Ann.", mode="incognito")
     await alice.end_session("t")

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import KeyReused, RateLimited, Unauthenticated, UnsafeSettings
-from holdfast.server.app import API, create_app
-from holdfast.server.identity.entries import Tenant
-from holdfast.server.identity.keeping import Directory
-from holdfast.server.identity.keys import KeyAuthentication, new_key
-from holdfast.server.identity.values import Identity
-from holdfast.server.limits import Failures
-from holdfast.server.routes import health
-from holdfast.server.settings import ServerSettings
+import clew
+from clew.core.errors import KeyReused, RateLimited, Unauthenticated, UnsafeSettings
+from clew.server.app import API, create_app
+from clew.server.identity.entries import Tenant
+from clew.server.identity.keeping import Directory
+from clew.server.identity.keys import KeyAuthentication, new_key
+from clew.server.identity.values import Identity
+from clew.server.limits import Failures
+from clew.server.routes import health
+from clew.server.settings import ServerSettings
 from tests.server.conftest import in_memory, served
 
 SECRET = "4f1c7e9a02b85d36c1e8f7a94b6d20e3"
@@ -25,7 +25,7 @@ SECRET = "4f1c7e9a02b85d36c1e8f7a94b6d20e3"
 
 @pytest.mark.promise("F-09")
 async def test_a_mounted_application_refuses_dev_auth_in_production(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_ENV", "production")
+    monkeypatch.setenv("CLEW_ENV", "production")
     monkeypatch.setenv("DATABASE_REQUIRED", "false")
     app = create_app(ServerSettings(secret=SECRET))
 
@@ -39,7 +39,7 @@ async def test_a_mounted_application_refuses_dev_auth_in_production(monkeypatch:
 
 @pytest.mark.promise("F-09")
 async def test_a_mounted_application_with_safe_settings_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_ENV", "production")
+    monkeypatch.setenv("CLEW_ENV", "production")
     monkeypatch.setenv("DATABASE_REQUIRED", "false")
     monkeypatch.setenv("AUTH_MODE", "keys")
     async with create_app(ServerSettings(secret=SECRET)).lifespan():
@@ -89,7 +89,7 @@ async def _asked(http: httpx.AsyncClient, word: str) -> int:
 async def test_failed_authentications_are_limited_and_valid_ones_never_are() -> None:
     settings = ServerSettings(failures=3)
     async with (
-        hf.open("memory://") as db,
+        clew.open("memory://") as db,
         served(db, settings=settings, authenticate=Password()) as users,
     ):
         guesses = [await _asked(users.http, f"guess-{number}") for number in range(5)]
@@ -115,7 +115,7 @@ def test_an_address_may_fail_again_after_a_while() -> None:
 
 
 @pytest.mark.promise("F-10")
-async def test_the_numbers_of_the_server_are_for_its_operator_alone(db: hf.Database) -> None:
+async def test_the_numbers_of_the_server_are_for_its_operator_alone(db: clew.Database) -> None:
     directory = Directory(db)
     await directory.add(Tenant(id=db.tenant))
     told = {"admin": ("read", "write", "admin"), "operator": ("operator",)}
@@ -129,12 +129,12 @@ async def test_the_numbers_of_the_server_are_for_its_operator_alone(db: hf.Datab
         }
 
     assert {name: answer.status_code for name, answer in answers.items()} == {"admin": 403, "operator": 200}
-    assert b"holdfast_requests" in answers["operator"].content
+    assert b"clew_requests" in answers["operator"].content
 
 
 async def test_whoever_was_refused_is_counted_too() -> None:
     async with in_memory(settings=ServerSettings(requests=3)) as users:
-        await users.http.get(f"{API}/threads", headers={"X-API-Key": "hf_made-up"})
+        await users.http.get(f"{API}/threads", headers={"X-API-Key": "clew_made-up"})
         await users.http.get(f"{API}/nowhere")
         for _ in range(2):
             await users().create_thread("t", key="k")
@@ -144,26 +144,26 @@ async def test_whoever_was_refused_is_counted_too() -> None:
             await users().threads()
         numbers = (await users("another").metrics()).decode()
 
-    said = {line for line in numbers.splitlines() if line.startswith("holdfast_requests_total")}
+    said = {line for line in numbers.splitlines() if line.startswith("clew_requests_total")}
     assert said == {
-        'holdfast_requests_total{method="GET",status="401"} 1.0',
-        'holdfast_requests_total{method="GET",status="404"} 1.0',
-        'holdfast_requests_total{method="POST",status="201"} 2.0',
-        'holdfast_requests_total{method="POST",status="409"} 1.0',
-        'holdfast_requests_total{method="GET",status="429"} 1.0',
+        'clew_requests_total{method="GET",status="401"} 1.0',
+        'clew_requests_total{method="GET",status="404"} 1.0',
+        'clew_requests_total{method="POST",status="201"} 2.0',
+        'clew_requests_total{method="POST",status="409"} 1.0',
+        'clew_requests_total{method="GET",status="429"} 1.0',
     }
-    assert "holdfast_conflicts_total 1.0" in numbers
+    assert "clew_conflicts_total 1.0" in numbers
 
 
 async def test_a_store_that_does_not_answer_soon_makes_the_server_not_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def for_ever(db: hf.Database) -> None:
+    async def for_ever(db: clew.Database) -> None:
         await asyncio.Event().wait()
 
     async with in_memory() as users:
         before = await users().ready()
-        monkeypatch.setattr(hf.Database, "report", for_ever)
+        monkeypatch.setattr(clew.Database, "report", for_ever)
         monkeypatch.setattr(health, "READY_SECONDS", 0.01)
         answer = await users.http.get(f"{API}/ready")
         alive = await users().health()

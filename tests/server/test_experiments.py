@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
-from holdfast.server.app import create_app
-from holdfast.server.identity.values import Authenticate, Identity
-from holdfast.server.settings import ServerSettings
-from holdfast.workbench.datasets import Choice, add_examples, make_dataset
-from holdfast.workbench.examples import Example, Said
-from holdfast.workbench.experiments import Plan
-from holdfast.workbench.scoring import exact
-from holdfast.workbench.trying import run_experiment
+import clew
+from clew.client import AsyncClient
+from clew.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
+from clew.server.app import create_app
+from clew.server.identity.values import Authenticate, Identity
+from clew.server.settings import ServerSettings
+from clew.workbench.datasets import Choice, add_examples, make_dataset
+from clew.workbench.examples import Example, Said
+from clew.workbench.experiments import Plan
+from clew.workbench.scoring import exact
+from clew.workbench.trying import run_experiment
 from tests.server.conftest import Users, over_http, served
 
 NOW = 1_750_000_000_000
@@ -29,7 +29,7 @@ def as_said(tenant: str) -> Authenticate:
     async def authenticate(headers: Mapping[str, str]) -> Identity:
         return Identity(
             tenant=tenant,
-            user=headers["x-holdfast-user"],
+            user=headers["x-clew-user"],
             workspace="default",
             roles=frozenset({headers["x-roles"]}),
             scopes=frozenset({"read"}),
@@ -39,20 +39,20 @@ def as_said(tenant: str) -> Authenticate:
 
 
 @pytest.fixture
-async def local() -> AsyncIterator[hf.Database]:
+async def local() -> AsyncIterator[clew.Database]:
     """A database in memory, for what does not depend on the store."""
-    async with hf.open("memory://") as database:
+    async with clew.open("memory://") as database:
         yield database
 
 
 @pytest.fixture
-async def ada(local: hf.Database) -> AsyncIterator[AsyncClient]:
+async def ada(local: clew.Database) -> AsyncIterator[AsyncClient]:
     """A user of a server on it."""
     async with served(local) as found:
         yield found("ada")
 
 
-async def tried(db: hf.Database, count: int = 3) -> None:
+async def tried(db: clew.Database, count: int = 3) -> None:
     """A data set, and two experiments on it: one that repeats what it hears, and one that knows."""
     given = [
         Example(id=f"e{number}", messages=(Said(role="user", content=str(number)),), expected=str(number * 2))
@@ -92,7 +92,7 @@ async def test_the_steps_of_a_deleted_thread_are_gone_with_it(ada: AsyncClient) 
 
 
 @pytest.mark.promise("F-12")
-async def test_data_sets_and_their_examples_come_page_by_page(alice: AsyncClient, db: hf.Database) -> None:
+async def test_data_sets_and_their_examples_come_page_by_page(alice: AsyncClient, db: clew.Database) -> None:
     await tried(db)
     [found] = (await alice.datasets()).datasets
     first = await alice.examples("sums", limit=2)
@@ -104,7 +104,7 @@ async def test_data_sets_and_their_examples_come_page_by_page(alice: AsyncClient
 
 
 @pytest.mark.promise("F-12")
-async def test_an_experiment_is_listed_shown_and_compared(alice: AsyncClient, db: hf.Database) -> None:
+async def test_an_experiment_is_listed_shown_and_compared(alice: AsyncClient, db: clew.Database) -> None:
     await tried(db)
     listed = await alice.experiments(limit=1)
     shown = await alice.experiment("second")
@@ -118,7 +118,7 @@ async def test_an_experiment_is_listed_shown_and_compared(alice: AsyncClient, db
     assert [each.example for each in compared.examples] == ["e1", "e2"]
 
 
-async def test_a_comparison_comes_page_by_page(ada: AsyncClient, local: hf.Database) -> None:
+async def test_a_comparison_comes_page_by_page(ada: AsyncClient, local: clew.Database) -> None:
     await tried(local, 5)
     found: list[str] = []
     cursor: str | None = None
@@ -132,7 +132,7 @@ async def test_a_comparison_comes_page_by_page(ada: AsyncClient, local: hf.Datab
     assert found == ["e0", "e1", "e2", "e3", "e4"]
 
 
-async def test_experiments_on_two_data_sets_are_refused(ada: AsyncClient, local: hf.Database) -> None:
+async def test_experiments_on_two_data_sets_are_refused(ada: AsyncClient, local: clew.Database) -> None:
     await tried(local)
     other = Example(id="x", messages=(Said(role="user", content="x"),))
     await add_examples(local, "others", [other], now=NOW)
@@ -143,16 +143,16 @@ async def test_experiments_on_two_data_sets_are_refused(ada: AsyncClient, local:
         await ada.compare("first", "third")
 
 
-async def test_a_member_sees_what_was_made_of_their_own_and_an_admin_all_of_it(db: hf.Database) -> None:
+async def test_a_member_sees_what_was_made_of_their_own_and_an_admin_all_of_it(db: clew.Database) -> None:
     for who in ("alice", "bob"):
         thread = await db.create(f"{who}-1", owner=who)
-        await thread.append(items=[hf.user(f"I am {who}"), hf.assistant("Hello.")])
+        await thread.append(items=[clew.user(f"I am {who}"), clew.assistant("Hello.")])
     await make_dataset(db, "all", Choice(threads=("alice-1", "bob-1")), now=NOW)
     mine = db.scope(tenant=db.tenant, user="alice")
     await make_dataset(mine, "mine", Choice(threads=("alice-1",)), now=NOW + 1)
     async with served(db, authenticate=as_said(db.tenant)) as users:
         alice, ada = (
-            AsyncClient("http://server", http=users.http, headers={"X-Holdfast-User": who, "X-Roles": roles})
+            AsyncClient("http://server", http=users.http, headers={"X-Clew-User": who, "X-Roles": roles})
             for who, roles in (("alice", "member"), ("ada", "admin"))
         )
         seen = {
@@ -178,7 +178,7 @@ async def test_what_is_not_there_is_not_found(ada: AsyncClient, name: str) -> No
         await ada.examples(name)
 
 
-async def test_a_server_prices_what_its_companion_does(local: hf.Database, tmp_path: Path) -> None:
+async def test_a_server_prices_what_its_companion_does(local: clew.Database, tmp_path: Path) -> None:
     file = tmp_path / "prices.json"
     file.write_text('{"offline": {"input": 0, "output": 0}}', encoding="utf-8")
     app = create_app(ServerSettings(sweep_seconds=3600, prices=str(file)), db=local)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import ModeRefused, NotThere, RateLimited
-from holdfast.runtime.models import Part, Reply, Request
-from holdfast.server.settings import ServerSettings
-from holdfast.testing import ScriptedModel
+import clew
+from clew.core.errors import ModeRefused, NotThere, RateLimited
+from clew.runtime.models import Part, Reply, Request
+from clew.server.settings import ServerSettings
+from clew.testing import ScriptedModel
 from tests.server.conftest import Users, in_memory, served
 
 pytestmark = pytest.mark.promise("R-14")
@@ -36,7 +36,7 @@ class Recalling:
 @pytest.fixture
 async def talkers() -> AsyncIterator[Users]:
     """Users of a server whose model repeats what it has heard."""
-    async with hf.open("memory://") as db, served(db, model=Recalling()) as found:  # type: ignore[arg-type]  # it fills no forms
+    async with clew.open("memory://") as db, served(db, model=Recalling()) as found:  # type: ignore[arg-type]  # it fills no forms
         yield found
 
 
@@ -156,7 +156,7 @@ async def test_an_incognito_turn_is_told_as_it_goes(talkers: Users) -> None:
 
 async def test_nothing_of_it_is_on_disk(tmp_path: Path) -> None:
     file = tmp_path / "server.db"
-    async with hf.open(f"sqlite:///{file}") as db, served(db) as users:
+    async with clew.open(f"sqlite:///{file}") as db, served(db) as users:
         alice = users("alice")
         await alice.run_turn("durable", "hello", key="first")
         before = _rows(file)

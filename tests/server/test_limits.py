@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from holdfast.core.errors import RateLimited
-from holdfast.server.limits import Gate, Pace
-from holdfast.server.settings import ServerSettings, as_variables, from_variables
-from holdfast.testing import ScriptedModel
+from clew.core.errors import RateLimited
+from clew.server.limits import Gate, Pace
+from clew.server.settings import ServerSettings, as_variables, from_variables
+from clew.testing import ScriptedModel
 from tests.server.conftest import in_memory
 
 

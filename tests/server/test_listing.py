@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.client.transcripts import CallView, ResultView
+import clew
+from clew.client import AsyncClient
+from clew.client.transcripts import CallView, ResultView
 from tests.server.conftest import Users
 
 API = "/api/v1"
 
 
-async def test_messages_are_told_whatever_framework_wrote_them(alice: AsyncClient, db: hf.Database) -> None:
+async def test_messages_are_told_whatever_framework_wrote_them(alice: AsyncClient, db: clew.Database) -> None:
     mine = db.scope(tenant=db.tenant, user="alice")
     bodies = [
         {"role": "user", "content": "How is Lisbon?"},
@@ -20,7 +20,7 @@ async def test_messages_are_told_whatever_framework_wrote_them(alice: AsyncClien
         {"type": "function_call_output", "call_id": "c1", "output": "blue"},
     ]
     thread = await mine.create("t", owner="alice")
-    await thread.append(items=[hf.Item(body=body, format="openai.responses") for body in bodies])
+    await thread.append(items=[clew.Item(body=body, format="openai.responses") for body in bodies])
     asked, called, answered = (await alice.messages("t")).messages
 
     assert (asked.role, asked.text, asked.format) == ("user", "How is Lisbon?", "openai.responses")
@@ -61,7 +61,7 @@ async def test_episodes_are_listed_while_active_and_when_over(alice: AsyncClient
     assert (ended.id, ended.status, ended.feedback) == (active[0].id, "ended", "positive")
 
 
-async def test_in_dev_mode_a_star_sees_every_users_threads(users: Users, db: hf.Database) -> None:
+async def test_in_dev_mode_a_star_sees_every_users_threads(users: Users, db: clew.Database) -> None:
     await users("alice").create_thread("hers")
     await users("bob").create_thread("his")
     await db.create("nobodys")

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.core.errors import (
+import clew
+from clew.client import AsyncClient
+from clew.core.errors import (
     InvalidArgument,
     ManifestConflict,
     ThreadNotFound,
@@ -20,10 +20,10 @@ from holdfast.core.errors import (
     TurnBusy,
     VersionConflict,
 )
-from holdfast.core.manifest import CORE_MEMORY, Manifest, manifest_from, read, written
-from holdfast.server.settings import ServerSettings
-from holdfast.testing import ScriptedModel
-from holdfast.workbench.manifests import exported, imported
+from clew.core.manifest import CORE_MEMORY, Manifest, manifest_from, read, written
+from clew.server.settings import ServerSettings
+from clew.testing import ScriptedModel
+from clew.workbench.manifests import exported, imported
 from tests.server.conftest import Users, in_memory, served
 
 INTERPRETER = {
@@ -38,24 +38,24 @@ INTERPRETER = {
 PARTS = ("history", "core_memory", "document_paths", "interpreter_state", "fields", "logs")
 
 
-async def filled(db: hf.Database, id: str = "t", owner: str | None = "alice") -> hf.Thread:
+async def filled(db: clew.Database, id: str = "t", owner: str | None = "alice") -> clew.Thread:
     """A session with something in every part, tool calls and a guest's bytes too."""
     thread = await db.create(id, owner=owner)
     await thread.append(
         items=[
-            hf.user("Where am I?", id="m-1"),
-            hf.call("c-1", "look", {"at": "map"}, run="r-1"),
-            hf.result("c-1", {"town": "Æbeltoft"}, run="r-1"),
-            hf.assistant("In Æbeltoft."),
-            hf.Item(log="notes", role="system", body=b"\x00\xff", codec="raw", format="guest"),
+            clew.user("Where am I?", id="m-1"),
+            clew.call("c-1", "look", {"at": "map"}, run="r-1"),
+            clew.result("c-1", {"town": "Æbeltoft"}, run="r-1"),
+            clew.assistant("In Æbeltoft."),
+            clew.Item(log="notes", role="system", body=b"\x00\xff", codec="raw", format="guest"),
         ],
         patches=[
-            hf.set(["core_memory"], {"human": "Likes maps.", "goals": "See the sea."}),
-            hf.set(["document_paths"], ["a.md", "b.md"]),
-            hf.set(["interpreter_state"], INTERPRETER),
-            hf.set(["sandbox_buffers"], {"out": "half a line"}),
-            hf.set(["mood"], "calm"),
-            hf.set(["$thread"], {"title": "A walk", "labels": ["trip"]}),
+            clew.set(["core_memory"], {"human": "Likes maps.", "goals": "See the sea."}),
+            clew.set(["document_paths"], ["a.md", "b.md"]),
+            clew.set(["interpreter_state"], INTERPRETER),
+            clew.set(["sandbox_buffers"], {"out": "half a line"}),
+            clew.set(["mood"], "calm"),
+            clew.set(["$thread"], {"title": "A walk", "labels": ["trip"]}),
         ],
     )
     return thread
@@ -69,7 +69,7 @@ def without(manifest: Manifest, *parts: str) -> Manifest:
     return manifest_from(document)
 
 
-async def put(db: hf.Database, manifest: Manifest, id: str = "t", **options: Any) -> None:
+async def put(db: clew.Database, manifest: Manifest, id: str = "t", **options: Any) -> None:
     await imported(db, id, manifest, now=1, owner="alice", **options)
 
 
@@ -77,7 +77,7 @@ async def put(db: hf.Database, manifest: Manifest, id: str = "t", **options: Any
 
 
 @pytest.mark.promise("F-02")
-async def test_export_import_export_gives_the_same_bytes(db: hf.Database) -> None:
+async def test_export_import_export_gives_the_same_bytes(db: clew.Database) -> None:
     await filled(db)
     first = written(await exported(db, "t"))
     await put(db, read(first))
@@ -87,10 +87,10 @@ async def test_export_import_export_gives_the_same_bytes(db: hf.Database) -> Non
 
 
 @pytest.mark.promise("F-02")
-async def test_a_manifest_taken_to_an_empty_store_gives_the_same_bytes(db: hf.Database) -> None:
+async def test_a_manifest_taken_to_an_empty_store_gives_the_same_bytes(db: clew.Database) -> None:
     await filled(db)
     first = written(await exported(db, "t"))
-    async with hf.open("memory://") as other:
+    async with clew.open("memory://") as other:
         await put(other, read(first))
         second = written(await exported(other, "t"))
         head = await other.thread("t").head()
@@ -101,11 +101,11 @@ async def test_a_manifest_taken_to_an_empty_store_gives_the_same_bytes(db: hf.Da
 
 @pytest.mark.promise("F-02")
 async def test_a_manifest_says_its_format_and_holds_every_part() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         await filled(db)
         document = json.loads(written(await exported(db, "t")))
 
-    assert (document["format"], document["version"], document["session"]) == ("holdfast.session", 1, "t")
+    assert (document["format"], document["version"], document["session"]) == ("clew.session", 1, "t")
     assert set(document["state"]) == set(PARTS)
     assert document["state"]["interpreter_state"] == INTERPRETER
     assert document["state"]["document_paths"] == ["a.md", "b.md"]
@@ -118,7 +118,7 @@ async def test_a_manifest_says_its_format_and_holds_every_part() -> None:
 
 
 async def test_core_memory_goes_out_with_its_defaults() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         await filled(db)
         await db.create("new")
         full, new = await exported(db, "t"), await exported(db, "new")
@@ -134,7 +134,7 @@ async def test_core_memory_goes_out_with_its_defaults() -> None:
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("how", ["missing", "null", "empty"])
 async def test_a_part_that_is_not_there_is_reset_and_the_others_stay(part: str, how: str) -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         await filled(db)
         before = msgspec.to_builtins(await exported(db, "t"))
         document = json.loads(json.dumps(before))
@@ -154,9 +154,9 @@ async def test_a_part_that_is_not_there_is_reset_and_the_others_stay(part: str, 
 
 
 @pytest.mark.promise("F-03")
-async def test_an_empty_manifest_leaves_nothing_of_the_earlier_session(db: hf.Database) -> None:
+async def test_an_empty_manifest_leaves_nothing_of_the_earlier_session(db: clew.Database) -> None:
     thread = await filled(db)
-    await put(db, manifest_from({"format": "holdfast.session", "version": 1, "session": "t"}))
+    await put(db, manifest_from({"format": "clew.session", "version": 1, "session": "t"}))
     head = await thread.head()
 
     assert head.state == {}
@@ -166,7 +166,7 @@ async def test_an_empty_manifest_leaves_nothing_of_the_earlier_session(db: hf.Da
 
 @pytest.mark.promise("F-03")
 async def test_the_buffers_of_a_sandbox_never_survive_an_import() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         thread = await filled(db)
         await put(db, await exported(db, "t"))
         state = await thread.state()
@@ -177,7 +177,7 @@ async def test_the_buffers_of_a_sandbox_never_survive_an_import() -> None:
 @pytest.mark.promise("F-03")
 async def test_core_memory_is_the_defaults_plus_the_keys_that_come_in() -> None:
     defaults = {"persona": "Kind.", "human": ""}
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         await filled(db)
         manifest = without(await exported(db, "t"), "core_memory")
         document = msgspec.to_builtins(manifest)
@@ -190,9 +190,9 @@ async def test_core_memory_is_the_defaults_plus_the_keys_that_come_in() -> None:
 
 @pytest.mark.promise("F-03")
 async def test_open_calls_of_the_earlier_session_are_not_waited_for() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         thread = await db.create("t", owner="alice")
-        await thread.append(items=[hf.user("Go."), hf.call("c-9", "walk", {})])
+        await thread.append(items=[clew.user("Go."), clew.call("c-9", "walk", {})])
         await filled(db, "other")
         await put(db, await exported(db, "other"))
         head = await thread.head()
@@ -202,10 +202,10 @@ async def test_open_calls_of_the_earlier_session_are_not_waited_for() -> None:
 
 
 async def test_an_import_is_one_change_that_can_be_taken_back() -> None:
-    async with hf.open("memory://") as db, hf.Runtime(db) as runtime:
+    async with clew.open("memory://") as db, clew.Runtime(db) as runtime:
         thread = await filled(db)
         before = (await thread.head()).version
-        await put(db, manifest_from({"format": "holdfast.session", "version": 1, "session": "t"}))
+        await put(db, manifest_from({"format": "clew.session", "version": 1, "session": "t"}))
         after = (await thread.head()).version
         await runtime.rewind("t", to=before)
         texts = [item.role for item in await thread.items()]
@@ -217,17 +217,17 @@ async def test_an_import_is_one_change_that_can_be_taken_back() -> None:
 
 
 async def test_a_session_at_another_version_is_left_alone() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         thread = await filled(db)
         manifest = await exported(db, "t")
         with pytest.raises(VersionConflict):
-            await put(db, manifest, expect=hf.Exact(7))
+            await put(db, manifest, expect=clew.Exact(7))
         version = (await thread.head()).version
 
     assert version == 1
 
 
-async def test_a_turn_goes_on_from_what_was_imported(db: hf.Database) -> None:
+async def test_a_turn_goes_on_from_what_was_imported(db: clew.Database) -> None:
     model = ScriptedModel("One.", lambda request: [f"{len(request.messages)} messages"])
     async with served(db, model=model) as users:
         alice = users("alice")
@@ -263,7 +263,7 @@ async def test_a_session_with_a_turn_at_work_is_left_alone() -> None:
 
 
 def _empty(session: str) -> bytes:
-    return json.dumps({"format": "holdfast.session", "version": 1, "session": session}).encode()
+    return json.dumps({"format": "clew.session", "version": 1, "session": session}).encode()
 
 
 # Documents that cannot be used.
@@ -288,9 +288,9 @@ def _empty(session: str) -> bytes:
     ],
 )
 def test_a_document_that_is_no_manifest_is_refused(change: dict[str, Any], words: str) -> None:
-    document = {"format": "holdfast.session", "version": 1, "session": "t", **change}
+    document = {"format": "clew.session", "version": 1, "session": "t", **change}
 
-    with pytest.raises(hf.HoldfastError, match=words):
+    with pytest.raises(clew.ClewError, match=words):
         manifest_from(document)
 
 
@@ -303,7 +303,9 @@ def test_bytes_that_are_no_document_are_refused() -> None:
 
 
 @pytest.mark.promise("F-02", "F-11")
-async def test_a_session_goes_out_and_in_over_http(users: Users, alice: AsyncClient, db: hf.Database) -> None:
+async def test_a_session_goes_out_and_in_over_http(
+    users: Users, alice: AsyncClient, db: clew.Database
+) -> None:
     await filled(db)
     first = await alice.export_manifest("t")
     done = await alice.import_manifest("t", first, key="k")

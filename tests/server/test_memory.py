@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.core.errors import Forbidden, RecordNotFound
-from holdfast.core.values import Job
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.values import Candidate
+import clew
+from clew.client import AsyncClient
+from clew.core.errors import Forbidden, RecordNotFound
+from clew.core.values import Job
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.values import Candidate
 from tests.server.conftest import Users
 
 
 @pytest.fixture
-async def known(db: hf.Database) -> str:
+async def known(db: clew.Database) -> str:
     """The id of something that is known of alice."""
     memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
     await memory.learn([Candidate(category="context", predicate="LIVES_IN", object="Oslo", plain=True)])
@@ -89,7 +89,7 @@ async def test_a_search_finds_one_s_own_words_only(users: Users) -> None:
 
 
 @pytest.mark.promise("F-13")
-async def test_a_job_that_was_given_up_is_seen_and_tried_again(db: hf.Database, users: Users) -> None:
+async def test_a_job_that_was_given_up_is_seen_and_tried_again(db: clew.Database, users: Users) -> None:
     mine = db.scope(tenant=db.tenant, user="alice")
     await mine.jobs.enqueue(Job(id="walk the dog", kind="walk", owner="alice", limit=1))
     (job,) = await mine.jobs.claim(["walk"])
@@ -105,7 +105,7 @@ async def test_a_job_that_was_given_up_is_seen_and_tried_again(db: hf.Database, 
 
 
 async def test_jobs_come_in_pages_whatever_comes_and_goes_between(
-    db: hf.Database, alice: AsyncClient
+    db: clew.Database, alice: AsyncClient
 ) -> None:
     mine = db.scope(tenant=db.tenant, user="alice")
     for number in range(5):
@@ -125,6 +125,6 @@ async def test_the_numbers_are_told_in_the_text_format(users: Users) -> None:
     await users().run_turn("t", "hi")
     answer = await users.http.get("/api/v1/metrics", headers=users.headers())
 
-    assert 'holdfast_turns_total{termination="natural"} 1.0' in answer.text
-    assert "holdfast_turn_seconds_bucket" in answer.text
+    assert 'clew_turns_total{termination="natural"} 1.0' in answer.text
+    assert "clew_turn_seconds_bucket" in answer.text
     assert answer.headers["content-type"].startswith("text/plain")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.core.errors import Forbidden, InvalidArgument, LegalHold, NotThere
-from holdfast.core.values import Record
-from holdfast.runtime.crises import CRISIS, Crisis, row_of
-from holdfast.runtime.models import Request
-from holdfast.server.identity.entries import Key, Membership, Tenant, User
-from holdfast.server.identity.keeping import Directory
-from holdfast.server.identity.keys import KeyAuthentication, new_key
-from holdfast.server.identity.values import Identity
-from holdfast.testing import ScriptedModel
+import clew
+from clew.client import AsyncClient
+from clew.core.errors import Forbidden, InvalidArgument, LegalHold, NotThere
+from clew.core.values import Record
+from clew.runtime.crises import CRISIS, Crisis, row_of
+from clew.runtime.models import Request
+from clew.server.identity.entries import Key, Membership, Tenant, User
+from clew.server.identity.keeping import Directory
+from clew.server.identity.keys import KeyAuthentication, new_key
+from clew.server.identity.values import Identity
+from clew.testing import ScriptedModel
 from tests.server.conftest import Users, served
 
 
@@ -29,7 +29,7 @@ class Roles:
         """Whose request it is."""
         return Identity(
             tenant=self._tenant,
-            user=headers["x-holdfast-user"],
+            user=headers["x-clew-user"],
             workspace=headers.get("x-workspace", "default"),
             roles=frozenset(headers.get("x-roles", "member").split()),
             scopes=frozenset({"read", "write", "admin"}),
@@ -62,8 +62,8 @@ BODIES = {
     ids=["member", "admin of another workspace"],
 )
 async def test_only_an_admin_of_the_first_workspace_operates(roles: str, workspace: str) -> None:
-    said = {"X-Holdfast-User": "mallory", "X-Roles": roles, "X-Workspace": workspace}
-    async with hf.open("memory://") as db, served(db, authenticate=Roles("default")) as users:  # type: ignore[arg-type]  # headers are a dict here
+    said = {"X-Clew-User": "mallory", "X-Roles": roles, "X-Workspace": workspace}
+    async with clew.open("memory://") as db, served(db, authenticate=Roles("default")) as users:  # type: ignore[arg-type]  # headers are a dict here
         answers = [
             await users.http.request(
                 method,
@@ -78,8 +78,8 @@ async def test_only_an_admin_of_the_first_workspace_operates(roles: str, workspa
 
 
 async def test_an_auditor_sees_the_audit_and_no_crisis_log() -> None:
-    said = {"X-Holdfast-User": "vera", "X-Roles": "auditor"}
-    async with hf.open("memory://") as db, served(db, authenticate=Roles("default")) as users:  # type: ignore[arg-type]  # headers are a dict here
+    said = {"X-Clew-User": "vera", "X-Roles": "auditor"}
+    async with clew.open("memory://") as db, served(db, authenticate=Roles("default")) as users:  # type: ignore[arg-type]  # headers are a dict here
         vera = AsyncClient("http://127.0.0.1", headers=said, http=users.http)
         seen = await vera.operator.audit()
         with pytest.raises(Forbidden):
@@ -89,7 +89,7 @@ async def test_an_auditor_sees_the_audit_and_no_crisis_log() -> None:
 
 
 @pytest.mark.promise("B-07")
-async def test_a_person_is_erased_with_a_receipt(users: Users, db: hf.Database) -> None:
+async def test_a_person_is_erased_with_a_receipt(users: Users, db: clew.Database) -> None:
     await users("bob").run_turn("bobs", "lantern")
     await users("carol").run_turn("carols", "hello")
     operator = users("ada").operator
@@ -123,11 +123,11 @@ async def test_what_went_wrong_in_a_job_is_told_to_who_decides_for_the_tenant(
     def fail(request: Request) -> str:
         raise RuntimeError("hunter2 was refused")
 
-    said = {"X-Holdfast-User": "alice", "X-Roles": roles, "X-Workspace": workspace}
+    said = {"X-Clew-User": "alice", "X-Roles": roles, "X-Workspace": workspace}
     model = ScriptedModel("Hello.", fail)
     authenticate = Roles("default")
     async with (
-        hf.open("memory://") as db,
+        clew.open("memory://") as db,
         served(db, model=model, authenticate=authenticate) as users,  # type: ignore[arg-type]  # headers are a dict here
     ):
         await users.http.post("/api/v1/threads/t/turns", json={"message": "hi"}, headers=said)
@@ -210,7 +210,7 @@ async def test_rules_let_go_of_what_is_old(users: Users) -> None:
         await operator.drop_rule("drafts")
 
 
-async def test_no_rule_lets_go_of_the_audit(users: Users, db: hf.Database) -> None:
+async def test_no_rule_lets_go_of_the_audit(users: Users, db: clew.Database) -> None:
     operator = users("ada").operator
     await operator.set_rule("all", days=0.000000001)
     applied = await operator.apply_rules()
@@ -220,14 +220,14 @@ async def test_no_rule_lets_go_of_the_audit(users: Users, db: hf.Database) -> No
     assert {entry.action for entry in seen.entries} == {"set rule", "apply rules"}
 
 
-async def _assessed(db: hf.Database, number: int, *, owner: str = "bob", due: int = 1 << 50) -> None:
+async def _assessed(db: clew.Database, number: int, *, owner: str = "bob", due: int = 1 << 50) -> None:
     row = Crisis(id=f"row-{number}", thread=f"t{number % 2}", run="r", time=number, keep_until=due, level=2)
     await db.records.put(row_of(row, owner))
 
 
 @pytest.mark.promise("R-22")
 async def test_the_crisis_log_is_read_by_operators_and_each_look_is_noted(
-    users: Users, db: hf.Database
+    users: Users, db: clew.Database
 ) -> None:
     for number in range(5):
         await _assessed(db, number)
@@ -249,7 +249,7 @@ async def test_the_crisis_log_is_read_by_operators_and_each_look_is_noted(
 
 
 @pytest.mark.promise("R-22")
-async def test_rows_of_the_crisis_log_are_extended_and_purged(users: Users, db: hf.Database) -> None:
+async def test_rows_of_the_crisis_log_are_extended_and_purged(users: Users, db: clew.Database) -> None:
     for number in range(4):
         await _assessed(db, number, due=1)
     operator = users("ada").operator
@@ -264,7 +264,7 @@ async def test_rows_of_the_crisis_log_are_extended_and_purged(users: Users, db: 
 
 @pytest.mark.promise("B-07")
 async def test_the_audit_says_who_and_what_and_names_nobody_it_is_about(
-    users: Users, db: hf.Database
+    users: Users, db: clew.Database
 ) -> None:
     await users("bob").create_thread("bobs-diary")
     ada, eda = users("ada").operator, users("eda").operator
@@ -274,7 +274,7 @@ async def test_the_audit_says_who_and_what_and_names_nobody_it_is_about(
     seen = await ada.audit()
     about_bob = await ada.audit(owner="bob")
     of_eda = await ada.audit(user="eda")
-    changes = await db.thread("holdfast/audit").changesets()
+    changes = await db.thread("clew/audit").changesets()
 
     assert [(entry.action, entry.user) for entry in seen.entries] == [
         ("erase", "ada"),
@@ -285,7 +285,7 @@ async def test_the_audit_says_who_and_what_and_names_nobody_it_is_about(
     assert [entry.action for entry in of_eda.entries] == ["release"]
     assert (await ada.audit(owner="carol")).entries == []
     assert b"bob" not in msgspec.json.encode([change.items for change in changes])
-    assert (await db.thread("holdfast/audit").verify()).ok
+    assert (await db.thread("clew/audit").verify()).ok
 
 
 async def test_the_audit_comes_in_pages(users: Users) -> None:
@@ -306,7 +306,7 @@ async def test_the_audit_and_the_receipts_are_no_threads_to_anybody(users: Users
     await everybody.operator.purge_crises()
     await everybody.create_thread("t")
     await everybody.operator.erase(thread="t")
-    for thread in ("holdfast/audit", "holdfast/receipts"):
+    for thread in ("clew/audit", "clew/receipts"):
         for asked in (
             everybody.items(thread),
             everybody.delete_thread(thread),
@@ -321,24 +321,24 @@ async def test_the_audit_and_the_receipts_are_no_threads_to_anybody(users: Users
 
 
 @pytest.mark.promise("F-10")
-async def test_an_archive_brings_nothing_that_is_the_operators(users: Users, db: hf.Database) -> None:
+async def test_an_archive_brings_nothing_that_is_the_operators(users: Users, db: clew.Database) -> None:
     alice = users("alice")
     await alice.run_turn("mine", "hello")
     whole = (await alice.export_session("mine")).splitlines(keepends=True)
     forged = Record(kind=CRISIS, id="forged", owner="alice", body={})
-    line = {"holdfast": "record", "kind": forged.kind, "id": forged.id, "owner": "alice", "body": {}}
+    line = {"clew": "record", "kind": forged.kind, "id": forged.id, "owner": "alice", "body": {}}
     brought = b"".join([whole[0], msgspec.json.encode(line) + b"\n", *whole[1:]])
-    renamed = b"".join(whole).replace(b'"mine"', b'"holdfast/audit"')
+    renamed = b"".join(whole).replace(b'"mine"', b'"clew/audit"')
     for archive in (brought, renamed):
         with pytest.raises(InvalidArgument):
             await alice.import_sessions(archive)
 
     with pytest.raises(NotThere):
-        await db.thread("holdfast/audit").head()
+        await db.thread("clew/audit").head()
 
 
 @pytest.mark.promise("B-07")
-async def test_an_operator_erases_a_persons_identities_with_them(db: hf.Database) -> None:
+async def test_an_operator_erases_a_persons_identities_with_them(db: clew.Database) -> None:
     directory = Directory(db)
     await directory.add(Tenant(id=db.tenant))
     for user, role in (("ada", "admin"), ("bob", "member")):
@@ -357,7 +357,7 @@ async def test_an_operator_erases_a_persons_identities_with_them(db: hf.Database
         operator = clients["ada"].operator
         preview = await operator.erase(owner="bob", identities=True, dry_run=True)
         done = await operator.erase(owner="bob", identities=True)
-        with pytest.raises(hf.HoldfastError) as caught:
+        with pytest.raises(clew.ClewError) as caught:
             await clients["bob"].threads()
     left = [key async for key in directory.every(Key, tenant=db.tenant)]
 

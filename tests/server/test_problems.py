@@ -9,23 +9,21 @@ from typing import Any, get_type_hints
 import pytest
 from litestar import Litestar, get
 
-from holdfast.client.problems import error_from, error_of
-from holdfast.core import errors
-from holdfast.core.errors import HoldfastError, StorageError, StoreFailed, StoreUnavailable
-from holdfast.runtime.models import Request
-from holdfast.server.wire import GROUPS, STATUS, problem_of, status_of
-from holdfast.testing import ScriptedModel
+from clew.client.problems import error_from, error_of
+from clew.core import errors
+from clew.core.errors import ClewError, StorageError, StoreFailed, StoreUnavailable
+from clew.runtime.models import Request
+from clew.server.wire import GROUPS, STATUS, problem_of, status_of
+from clew.testing import ScriptedModel
 from tests.server.conftest import Users, in_memory
 
 
-def kinds() -> list[type[HoldfastError]]:
+def kinds() -> list[type[ClewError]]:
     """Every error there is."""
-    return [
-        kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, HoldfastError)
-    ]
+    return [kind for kind in vars(errors).values() if inspect.isclass(kind) and issubclass(kind, ClewError)]
 
 
-def example(kind: type[HoldfastError]) -> HoldfastError:
+def example(kind: type[ClewError]) -> ClewError:
     """An error with some facts."""
     hints = get_type_hints(kind)
     return kind(**{field.name: _some(str(hints[field.name])) for field in fields(kind)})
@@ -41,7 +39,7 @@ def _some(type: str) -> Any:
 
 @pytest.mark.promise("F-11")
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: str(kind.code))
-def test_every_error_has_a_status_that_somebody_chose(kind: type[HoldfastError]) -> None:
+def test_every_error_has_a_status_that_somebody_chose(kind: type[ClewError]) -> None:
     chosen = kind.code in STATUS or any(issubclass(kind, group) for group in GROUPS)
 
     assert chosen
@@ -70,7 +68,7 @@ def test_the_statuses_that_clients_count_on(code: str, status: int) -> None:
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: str(kind.code))
-def test_an_error_comes_back_as_itself(kind: type[HoldfastError]) -> None:
+def test_an_error_comes_back_as_itself(kind: type[ClewError]) -> None:
     error = example(kind)
     back = error_from(problem_of(error))
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.client.values import Told
-from holdfast.core.errors import ModeRefused
-from holdfast.runtime.ending import request_end
-from holdfast.server.settings import ServerSettings
+import clew
+from clew.client import AsyncClient
+from clew.client.values import Told
+from clew.core.errors import ModeRefused
+from clew.runtime.ending import request_end
+from clew.server.settings import ServerSettings
 from tests.server.conftest import served
 from tests.server.talking import WORDS
 from tests.server.test_serving import command, free_port
@@ -138,7 +138,7 @@ async def test_what_a_killed_process_leaves_is_tended_by_another(postgres_databa
             await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
         async with asking(other) as alice:
             await alice.run_turn("ending", "hi")
-            async with hf.open(url) as db:
+            async with clew.open(url) as db:
                 ended = await request_end(
                     db.scope(tenant="default", user="alice"), "ending", by="test", now=10**13
                 )
@@ -228,7 +228,7 @@ def _command_line(pid: str) -> bytes:
 async def test_incognito_is_refused_where_another_process_may_get_the_next_request(
     settings: ServerSettings,
 ) -> None:
-    async with hf.open("memory://") as db, served(db, settings=settings) as users:
+    async with clew.open("memory://") as db, served(db, settings=settings) as users:
         answer = await users.http.post(
             "/api/v1/threads/t/turns", json={"message": "hi", "mode": "incognito"}, headers=users.headers()
         )
@@ -242,7 +242,7 @@ async def test_incognito_is_refused_where_another_process_may_get_the_next_reque
 
 @pytest.mark.promise("R-15")
 async def test_incognito_is_served_by_a_server_of_one_process() -> None:
-    async with hf.open("memory://") as db, served(db) as users:
+    async with clew.open("memory://") as db, served(db) as users:
         answer = await users.http.post(
             "/api/v1/threads/t/turns", json={"message": "hi", "mode": "incognito"}, headers=users.headers()
         )

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.core.errors import KeyReused, OutcomeUnknown, RequestPending, StoreUnavailable, ThreadExists
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.ending import FEEDBACK
-from holdfast.server import repeating
-from holdfast.server.identity.values import Identity
-from holdfast.server.repeating import Kept
+import clew
+from clew.client import AsyncClient
+from clew.core.errors import KeyReused, OutcomeUnknown, RequestPending, StoreUnavailable, ThreadExists
+from clew.core.values import RecordQuery
+from clew.runtime.ending import FEEDBACK
+from clew.server import repeating
+from clew.server.identity.values import Identity
+from clew.server.repeating import Kept
 from tests.server.conftest import Users, in_memory
 
 
@@ -167,7 +167,7 @@ async def test_of_many_at_once_one_is_done(alice: AsyncClient) -> None:
 
 
 async def test_a_request_that_died_is_taken_up_when_its_time_is_over(
-    db: hf.Database, monkeypatch: pytest.MonkeyPatch
+    db: clew.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = Identity(tenant=db.tenant, user="alice", workspace="default")
 
@@ -186,7 +186,7 @@ async def test_a_request_that_died_is_taken_up_when_its_time_is_over(
 
 
 async def test_a_request_that_takes_long_keeps_its_key(
-    db: hf.Database, monkeypatch: pytest.MonkeyPatch
+    db: clew.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = Identity(tenant=db.tenant, user="alice", workspace="default")
     monkeypatch.setattr(repeating, "PENDING_MS", 300)
@@ -205,7 +205,7 @@ async def test_a_request_that_takes_long_keeps_its_key(
 @pytest.mark.parametrize("asking", ["alice", "*"], ids=["the user", "the whole tenant"])
 @pytest.mark.parametrize(("owner", "thread"), [(None, "t"), ("alice", None)], ids=["a thread", "a person"])
 async def test_what_is_kept_of_an_answer_is_erased_with_whom_it_is_about(
-    db: hf.Database, users: Users, asking: str, owner: str | None, thread: str | None
+    db: clew.Database, users: Users, asking: str, owner: str | None, thread: str | None
 ) -> None:
     client = users(asking)
     await users("alice").create_thread("t", title="My secret", key="one")
@@ -221,7 +221,7 @@ async def test_what_is_kept_of_an_answer_is_erased_with_whom_it_is_about(
     assert after == []
 
 
-async def test_old_answers_are_forgotten(db: hf.Database, alice: AsyncClient) -> None:
+async def test_old_answers_are_forgotten(db: clew.Database, alice: AsyncClient) -> None:
     await alice.create_thread("t", key="k")
     now = time.time_ns() // 1_000_000
     kept = await repeating.forget(db, before=now - 60_000)
@@ -232,7 +232,7 @@ async def test_old_answers_are_forgotten(db: hf.Database, alice: AsyncClient) ->
 
 @pytest.mark.promise("B-02", "R-23")
 async def test_feedback_with_a_key_is_recorded_once_and_holds_no_text(
-    db: hf.Database, alice: AsyncClient
+    db: clew.Database, alice: AsyncClient
 ) -> None:
     await alice.run_turn("t", "hi")
     first = await alice.feedback("t", "positive", key="k")

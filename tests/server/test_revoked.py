@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import pytest
 import websockets
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.client.values import Told
-from holdfast.core.errors import Forbidden, Unauthenticated
-from holdfast.server.app import API, create_app
-from holdfast.server.identity.entries import Membership, Tenant, User
-from holdfast.server.identity.keeping import Directory
-from holdfast.server.identity.keys import KeyAuthentication, new_key, revoke
-from holdfast.server.routes import turns
-from holdfast.server.wire import PROBLEM
+import clew
+from clew.client import AsyncClient
+from clew.client.values import Told
+from clew.core.errors import Forbidden, Unauthenticated
+from clew.server.app import API, create_app
+from clew.server.identity.entries import Membership, Tenant, User
+from clew.server.identity.keeping import Directory
+from clew.server.identity.keys import KeyAuthentication, new_key, revoke
+from clew.server.routes import turns
+from clew.server.wire import PROBLEM
 from tests.server.live import listening
 from tests.support.echo import chatting
 
@@ -40,7 +40,7 @@ class Place:
 
     async def write(self, thread: str) -> None:
         """Let something come into a thread of hers."""
-        item = hf.Item(body={"role": "user", "content": "secret"}, role="user")
+        item = clew.Item(body={"role": "user", "content": "secret"}, role="user")
         await self.directory.db.scope(tenant="acme", user="alice").thread(thread).append(items=[item])
 
     def line(self, key: str | None = None) -> websockets.connect:
@@ -56,7 +56,7 @@ class Place:
 @asynccontextmanager
 async def place() -> AsyncIterator[Place]:
     """Such a server, with a real address."""
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         directory = Directory(db)
         await directory.add(Tenant(id="acme"))
         await directory.add(User(tenant="acme", id="alice"))
@@ -139,7 +139,7 @@ async def test_who_may_not_open_a_line_is_told_why(caplog: pytest.LogCaptureFixt
     async with place() as here:
         _, reading = await new_key(here.directory, tenant="acme", user="alice", scopes=("read",))
         told = {}
-        for name, key in (("a stranger", "hf_0123456789abcdef_no"), ("a reader", reading)):
+        for name, key in (("a stranger", "clew_0123456789abcdef_no"), ("a reader", reading)):
             with pytest.raises(websockets.InvalidStatus) as refused:
                 await here.line(key)
             told[name] = refused.value.response

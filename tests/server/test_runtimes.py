@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import StoreUnavailable
-from holdfast.runtime.episodes import active_episode
-from holdfast.runtime.models import Request
-from holdfast.server.identity.entries import Tenant
-from holdfast.server.identity.keeping import Directory
-from holdfast.server.runtimes import Runtimes
-from holdfast.server.settings import ServerSettings
-from holdfast.testing import Clock, ScriptedModel
+import clew
+from clew.core.errors import StoreUnavailable
+from clew.runtime.episodes import active_episode
+from clew.runtime.models import Request
+from clew.server.identity.entries import Tenant
+from clew.server.identity.keeping import Directory
+from clew.server.runtimes import Runtimes
+from clew.server.settings import ServerSettings
+from clew.testing import Clock, ScriptedModel
 from tests.server.conftest import served
 
 LONG_AGO = 1_000_000
 
 
 async def test_beyond_the_limit_the_longest_idle_is_closed() -> None:
-    async with hf.open("memory://") as db:
-        runtimes = Runtimes(db, hf.Runtime, limit=2)
+    async with clew.open("memory://") as db:
+        runtimes = Runtimes(db, clew.Runtime, limit=2)
         for tenant in ("a", "b", "a", "c"):
             async with runtimes.of(tenant):
                 pass
@@ -35,8 +35,8 @@ async def test_beyond_the_limit_the_longest_idle_is_closed() -> None:
 
 
 async def test_one_that_is_at_work_is_never_closed() -> None:
-    async with hf.open("memory://") as db:
-        runtimes = Runtimes(db, hf.Runtime, limit=1)
+    async with clew.open("memory://") as db:
+        runtimes = Runtimes(db, clew.Runtime, limit=1)
         async with runtimes.of("a"):
             for tenant in ("b", "c"):
                 async with runtimes.of(tenant):
@@ -47,10 +47,10 @@ async def test_one_that_is_at_work_is_never_closed() -> None:
     assert open_now == ["a"]
 
 
-class Lingering(hf.Runtime[Any, Any]):
+class Lingering(clew.Runtime[Any, Any]):
     """A runtime that is at work until it is told otherwise, and takes as long to close as it is told."""
 
-    def __init__(self, db: hf.Database, closing: asyncio.Queue[str], go: asyncio.Event) -> None:
+    def __init__(self, db: clew.Database, closing: asyncio.Queue[str], go: asyncio.Event) -> None:
         super().__init__(db)
         self.at_work = True
         self._closing = closing
@@ -71,7 +71,7 @@ async def test_one_that_is_asked_for_while_another_closes_stays_open() -> None:
     closing: asyncio.Queue[str] = asyncio.Queue()
     go, made = asyncio.Event(), list[Lingering]()
 
-    def make(scoped: hf.Database) -> Lingering:
+    def make(scoped: clew.Database) -> Lingering:
         made.append(Lingering(scoped, closing, go))
         return made[-1]
 
@@ -79,7 +79,7 @@ async def test_one_that_is_asked_for_while_another_closes_stays_open() -> None:
         async with runtimes.of(tenant):
             pass
 
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         runtimes = Runtimes(db, make, limit=1)
         for tenant in ("a", "b"):
             await asked(runtimes, tenant)
@@ -100,16 +100,16 @@ async def test_one_that_is_asked_for_while_another_closes_stays_open() -> None:
 async def test_what_one_tenant_meets_keeps_no_other_from_being_tended() -> None:
     tended: asyncio.Queue[str] = asyncio.Queue()
 
-    def make(scoped: hf.Database) -> hf.Runtime[Any, Any]:
+    def make(scoped: clew.Database) -> clew.Runtime[Any, Any]:
         if scoped.tenant == "broken":
             raise StoreUnavailable(problem="it is away")
         tended.put_nowait(scoped.tenant)
-        return hf.Runtime(scoped)
+        return clew.Runtime(scoped)
 
     async def known() -> list[str]:
         return ["broken", "whole"]
 
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         runtimes = Runtimes(db, make, limit=5)
         tending = asyncio.create_task(runtimes.tend(known, seconds=3600))
         async with asyncio.timeout(10):
@@ -128,8 +128,8 @@ async def test_closing_lets_a_turn_come_to_its_end() -> None:
         begun.set()
         return [hold, "late"]
 
-    async with hf.open("memory://") as db:
-        runtimes = Runtimes(db, lambda scoped: hf.Runtime(scoped, model=ScriptedModel(line)), limit=1)
+    async with clew.open("memory://") as db:
+        runtimes = Runtimes(db, lambda scoped: clew.Runtime(scoped, model=ScriptedModel(line)), limit=1)
 
         async def turn() -> str:
             async with runtimes.of("a") as runtime:
@@ -152,8 +152,8 @@ async def test_a_turn_that_does_not_end_is_cut_off_in_the_end() -> None:
         begun.set()
         return [asyncio.Event(), "never"]
 
-    async with hf.open("memory://") as db:
-        runtimes = Runtimes(db, lambda scoped: hf.Runtime(scoped, model=ScriptedModel(line)), limit=1)
+    async with clew.open("memory://") as db:
+        runtimes = Runtimes(db, lambda scoped: clew.Runtime(scoped, model=ScriptedModel(line)), limit=1)
 
         async def turn() -> str:
             async with runtimes.of("a") as runtime:
@@ -169,9 +169,9 @@ async def test_a_turn_that_does_not_end_is_cut_off_in_the_end() -> None:
 
 
 @pytest.mark.promise("R-09")
-async def test_a_tenant_that_nobody_asks_about_is_tended_too(db: hf.Database) -> None:
+async def test_a_tenant_that_nobody_asks_about_is_tended_too(db: clew.Database) -> None:
     await Directory(db).add(Tenant(id=db.tenant))
-    past = hf.Runtime(
+    past = clew.Runtime(
         db, model=ScriptedModel("hello"), clock=Clock(LONG_AGO), finalize_active_sessions_on_close=False
     )
     async with past:

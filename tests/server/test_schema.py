@@ -19,9 +19,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from holdfast.client import AsyncClient
-from holdfast.server.app import create_app
-from holdfast.server.settings import ServerSettings
+from clew.client import AsyncClient
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
 from tests.architecture.source import ROOT
 from tests.server.live import listening
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.client.bodies import NewItem
-from holdfast.core.errors import Forbidden, InvalidArgument, NotThere
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.values import Candidate
+import clew
+from clew.client import AsyncClient
+from clew.client.bodies import NewItem
+from clew.core.errors import Forbidden, InvalidArgument, NotThere
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.values import Candidate
 from tests.server.conftest import Users
 
 pytestmark = pytest.mark.promise("B-12")
@@ -43,7 +43,7 @@ async def test_pages_repeat_nothing_and_leave_nothing_out(alice: AsyncClient) ->
     assert len(set(found)) == 7
 
 
-async def test_what_is_known_is_found_too(alice: AsyncClient, db: hf.Database) -> None:
+async def test_what_is_known_is_found_too(alice: AsyncClient, db: clew.Database) -> None:
     known = Candidate(predicate="LIKES", object="herons", quote="herons", plain=True, confidence=0.9)
     await Memory(db.scope(tenant=db.tenant, user="alice"), "alice").learn([known])
     await _said(alice, "t", "A heron.")
@@ -82,6 +82,6 @@ async def test_a_cursor_of_another_search_is_refused(alice: AsyncClient) -> None
     with pytest.raises(InvalidArgument):
         await alice.search("lantern", limit=1, cursor=page.next)
     with pytest.raises(NotThere):
-        await alice.search("heron", thread="holdfast/audit")
+        await alice.search("heron", thread="clew/audit")
 
     assert page.next is not None

@@ -19,11 +19,11 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
-from holdfast.cli.app import build
-from holdfast.client import AsyncClient, Client
-from holdfast.client.values import Told
-from holdfast.core.errors import InvalidArgument
-from holdfast.server.serving import (
+from clew.cli.app import build
+from clew.client import AsyncClient, Client
+from clew.client.values import Told
+from clew.core.errors import InvalidArgument
+from clew.server.serving import (
     AGAIN_SECONDS,
     Workers,
     check_workers,
@@ -32,7 +32,7 @@ from holdfast.server.serving import (
     serve,
     try_out,
 )
-from holdfast.server.settings import ServerSettings, as_variables, from_variables
+from clew.server.settings import ServerSettings, as_variables, from_variables
 from tests.server.test_streams import up
 
 PORTS = range(10_240, 32_768)
@@ -50,9 +50,9 @@ def free_port() -> int:
 
 @contextmanager
 def command(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A run of ``holdfast serve``."""
+    """A run of ``clew serve``."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli", "serve", *arguments],
+        [sys.executable, "-m", "clew.cli", "serve", *arguments],
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -107,9 +107,9 @@ async def _first(client: AsyncClient) -> Told:
 @pytest.mark.promise("F-08")
 def test_what_stands_against_a_start_is_said_and_it_does_not_start(tmp_path: Path) -> None:
     arguments = ("--db", f"sqlite:///{tmp_path}/a.db", "--host", "0.0.0.0", "--json")
-    with command(*arguments, "--check", HOLDFAST_ENV="production") as checked:
+    with command(*arguments, "--check", CLEW_ENV="production") as checked:
         told = json.loads(checked.communicate(timeout=60)[0])
-    with command(*arguments, HOLDFAST_ENV="production") as refused:
+    with command(*arguments, CLEW_ENV="production") as refused:
         error = json.loads(refused.communicate(timeout=60)[1])["error"]
 
     codes = {danger["code"] for danger in told["dangers"]}
@@ -186,18 +186,16 @@ def test_what_the_command_is_not_told_the_environment_says(
         started.append(settings)
 
     for name in ("serve", "try_out"):
-        monkeypatch.setattr(f"holdfast.server.serving.{name}", start)
-    monkeypatch.setattr("holdfast.server.serving.listening", lambda settings: nullcontext())
-    ran = CliRunner().invoke(
-        build(), ["serve", *arguments], env=as_variables(told) | {"HOLDFAST_DB": "other.db"}
-    )
+        monkeypatch.setattr(f"clew.server.serving.{name}", start)
+    monkeypatch.setattr("clew.server.serving.listening", lambda settings: nullcontext())
+    ran = CliRunner().invoke(build(), ["serve", *arguments], env=as_variables(told) | {"CLEW_DB": "other.db"})
 
     assert (ran.exit_code, started) == (0, [msgspec.structs.replace(told, **expected)] * 2)
 
 
 async def test_ctrl_c_ends_several_workers_as_it_ends_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr("holdfast.server.serving.make_room", lambda: None)
+    monkeypatch.setattr("clew.server.serving.make_room", lambda: None)
     monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *given: None)
     monkeypatch.setattr(Workers, "run", Workers.handle_int)
     with socket.socket() as listener, pytest.raises(KeyboardInterrupt) as caught:
@@ -210,8 +208,8 @@ async def test_ctrl_c_ends_several_workers_as_it_ends_one(monkeypatch: pytest.Mo
     ("settings", "words"),
     [
         (ServerSettings(prices="{folder}/none.json"), "none.json"),
-        (ServerSettings(volume="{folder}/none"), "HOLDFAST_SERVER_VOLUME"),
-        (ServerSettings(voice_model="any", voice_url="nowhere"), "HOLDFAST_SERVER_VOICE_URL"),
+        (ServerSettings(volume="{folder}/none"), "CLEW_SERVER_VOLUME"),
+        (ServerSettings(voice_model="any", voice_url="nowhere"), "CLEW_SERVER_VOICE_URL"),
     ],
     ids=["no prices", "no volume", "no voice"],
 )
@@ -236,9 +234,9 @@ async def test_a_setting_that_names_nothing_is_told_before_anything_is_served(
 )
 def test_a_setting_that_cannot_be_used_is_named(name: str, value: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        from_variables({f"HOLDFAST_SERVER_{name}": value})
+        from_variables({f"CLEW_SERVER_{name}": value})
 
-    assert f"HOLDFAST_SERVER_{name}={value!r} cannot be used" in str(caught.value)
+    assert f"CLEW_SERVER_{name}={value!r} cannot be used" in str(caught.value)
 
 
 @pytest.mark.slow
@@ -322,9 +320,9 @@ def test_a_worker_is_replaced_but_not_for_ever_if_none_can_start(
     monkeypatch: pytest.MonkeyPatch, codes: list[int | None], later: float, begun: list[bool], *, failed: bool
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr("holdfast.server.serving.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("clew.server.serving.time.monotonic", lambda: now[0])
     monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *given: None)
-    monkeypatch.setattr("holdfast.server.serving.Process", Started)
+    monkeypatch.setattr("clew.server.serving.Process", Started)
     workers = Workers(config_of(ServerSettings(workers=2)), [])
     workers.processes = [Ended(code) for code in codes]  # type: ignore[misc]  # as much of one as is looked at
     now[0] += later

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.core.errors import ArchiveInvalid, InvalidArgument, ThreadExists, ThreadNotFound
-from holdfast.core.values import RecordQuery
-from holdfast.server import repeating
+import clew
+from clew.client import AsyncClient
+from clew.core.errors import ArchiveInvalid, InvalidArgument, ThreadExists, ThreadNotFound
+from clew.core.values import RecordQuery
+from clew.server import repeating
 from tests.server.conftest import Users
 
 
@@ -26,7 +26,7 @@ async def test_the_state_names_the_sessions_that_are_active(users: Users, alice:
 
 @pytest.mark.parametrize("thread", ["x" * 512, "é" * 256], ids=["letters", "of two bytes each"])
 async def test_a_thread_with_the_longest_id_has_turns_and_an_end_and_is_erased_whole(
-    db: hf.Database, alice: AsyncClient, thread: str
+    db: clew.Database, alice: AsyncClient, thread: str
 ) -> None:
     await alice.create_thread(thread, key="k")
     done = await alice.run_turn(thread, "hi", key="k")
@@ -160,7 +160,7 @@ async def test_an_archive_of_somebody_else_is_refused(users: Users, alice: Async
     assert (await bob.threads()).threads == []
 
 
-@pytest.mark.parametrize("archive", [b"", b"not an archive", b'{"holdfast":"archive","format":1}\n'])
+@pytest.mark.parametrize("archive", [b"", b"not an archive", b'{"clew":"archive","format":1}\n'])
 async def test_what_is_no_archive_is_refused(alice: AsyncClient, archive: bytes) -> None:
     with pytest.raises(ArchiveInvalid):
         await alice.import_sessions(archive)

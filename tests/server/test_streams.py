@@ -17,13 +17,13 @@ import websockets
 from websockets.protocol import State
 from websockets.typing import Origin
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.client.values import Told
-from holdfast.runtime.models import Request
-from holdfast.server.app import create_app
-from holdfast.server.settings import ServerSettings
-from holdfast.testing import ScriptedModel
+import clew
+from clew.client import AsyncClient
+from clew.client.values import Told
+from clew.runtime.models import Request
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
+from clew.testing import ScriptedModel
 from tests.server.live import listening
 from tests.server.talking import WORDS
 from tests.support.echo import chatting
@@ -31,13 +31,13 @@ from tests.support.stores import shared_url
 
 __all__ = ["shared_url"]
 ROOT = Path(__file__).parents[2]
-HEADERS = {"X-Holdfast-User": "alice"}
+HEADERS = {"X-Clew-User": "alice"}
 
 
 @asynccontextmanager
 async def live(model: ScriptedModel, settings: ServerSettings | None = None) -> AsyncIterator[str]:
     """A server in this process, at a real address."""
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         app = create_app(settings, db=db, make_runtime=chatting(model, settings))
         async with listening(app) as address:
             yield address
@@ -122,7 +122,7 @@ async def test_an_error_that_nobody_foresaw_is_told_with_the_end_of_its_run_and_
     assert told[0].startswith("id: 1.0\nevent: run_started\n")
     assert json.loads(told[-2].partition("data: ")[2])["termination"] == "error"
     assert told[-1] == "event: end\ndata: {}"
-    assert [record.name for record in caplog.records if record.exc_info] == ["holdfast.server"]
+    assert [record.name for record in caplog.records if record.exc_info] == ["clew.server"]
 
 
 async def _all(events: AsyncIterator[Told]) -> list[Told]:
@@ -159,7 +159,7 @@ async def test_more_streams_than_allowed_are_refused_politely() -> None:
     ):
         stream = alice.stream_turn("t", "hi")
         await anext(stream)
-        with pytest.raises(hf.HoldfastError) as caught:
+        with pytest.raises(clew.ClewError) as caught:
             await anext(alice.follow("t", after="0.0"))
         hold.set()
         await _all(stream)

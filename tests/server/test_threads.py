@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.client.bodies import NewItem
-from holdfast.core.errors import (
+import clew
+from clew.client import AsyncClient
+from clew.client.bodies import NewItem
+from clew.core.errors import (
     InvalidArgument,
     InvalidId,
     InvalidInput,
@@ -19,11 +19,11 @@ from holdfast.core.errors import (
     VersionConflict,
     VersionNotFound,
 )
-from holdfast.core.planning import Plan, Setting
-from holdfast.core.ports import Store
-from holdfast.core.rows import Asking
-from holdfast.core.values import Scope
-from holdfast.server.routes.threads import DIFFERENT
+from clew.core.planning import Plan, Setting
+from clew.core.ports import Store
+from clew.core.rows import Asking
+from clew.core.values import Scope
+from clew.server.routes.threads import DIFFERENT
 from tests.server.conftest import Users, in_memory
 
 
@@ -35,7 +35,7 @@ async def test_a_thread_is_made_and_read(alice: AsyncClient) -> None:
 
 
 async def test_a_thread_and_its_title_are_made_in_one_commit(
-    db: hf.Database, alice: AsyncClient, monkeypatch: pytest.MonkeyPatch
+    db: clew.Database, alice: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change, plans = type(db.store).change, []
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.client.bodies import NewDecision
-from holdfast.client.values import Told
-from holdfast.core.errors import (
+import clew
+from clew.client import AsyncClient
+from clew.client.bodies import NewDecision
+from clew.client.values import Told
+from clew.core.errors import (
     DecisionRefused,
     Forbidden,
     InvalidArgument,
@@ -22,10 +22,10 @@ from holdfast.core.errors import (
     TurnBusy,
     TurnSuspended,
 )
-from holdfast.runtime import Request, ToolContext
-from holdfast.server.runtimes import MakeRuntime
-from holdfast.testing import ScriptedModel
-from holdfast.testing.scripted import calls
+from clew.runtime import Request, ToolContext
+from clew.server.runtimes import MakeRuntime
+from clew.testing import ScriptedModel
+from clew.testing.scripted import calls
 from tests.server.conftest import Users, in_memory, served
 
 
@@ -65,7 +65,7 @@ async def test_a_turn_without_a_thread_is_refused_and_none_is_made_up(users: Use
 
 
 @pytest.mark.promise("R-17")
-async def test_a_turn_without_a_user_is_refused_and_none_is_made_up(db: hf.Database) -> None:
+async def test_a_turn_without_a_user_is_refused_and_none_is_made_up(db: clew.Database) -> None:
     async with without_user(db) as users:
         refused = await users.http.post("/api/v1/turns", json={"message": "hi", "thread": "t"})
         named = await users.http.post("/api/v1/turns", json={"message": "hi", "thread": "t", "user": "alice"})
@@ -76,14 +76,14 @@ async def test_a_turn_without_a_user_is_refused_and_none_is_made_up(db: hf.Datab
 
 
 async def test_credentials_of_one_user_do_not_speak_for_another(alice: AsyncClient) -> None:
-    with pytest.raises(hf.HoldfastError) as caught:
+    with pytest.raises(clew.ClewError) as caught:
         await alice.run_turn("t", "hi", user="bob")
 
     assert caught.value.code == "forbidden"
 
 
 @pytest.mark.promise("B-02")
-async def test_a_turn_with_a_key_is_made_once(db: hf.Database) -> None:
+async def test_a_turn_with_a_key_is_made_once(db: clew.Database) -> None:
     model = ScriptedModel("first", "second")
     async with served(db, model=model) as users:
         first = await users().run_turn("t", "hi", key="k")
@@ -103,7 +103,7 @@ async def test_a_turn_on_another_s_thread_is_not_there(users: Users, alice: Asyn
         await users("bob").run_turn("t", "hi")
 
 
-async def test_a_second_turn_is_refused_with_the_time_to_wait(db: hf.Database) -> None:
+async def test_a_second_turn_is_refused_with_the_time_to_wait(db: clew.Database) -> None:
     begun, hold = asyncio.Event(), asyncio.Event()
     async with served(db, model=held(begun, hold)) as users:
         first = asyncio.create_task(users().run_turn("t", "hi"))
@@ -120,7 +120,7 @@ async def test_a_second_turn_is_refused_with_the_time_to_wait(db: hf.Database) -
     assert int(answer.headers["retry-after"]) >= 1
 
 
-async def test_a_model_that_fails_is_told_as_such(db: hf.Database) -> None:
+async def test_a_model_that_fails_is_told_as_such(db: clew.Database) -> None:
     async with served(db, model=ScriptedModel(ModelFailed(model="m", problem="it is down"))) as users:
         with pytest.raises(ModelFailed):
             await users().run_turn("t", "hi")
@@ -130,7 +130,7 @@ async def test_a_model_that_fails_is_told_as_such(db: hf.Database) -> None:
 
 
 @pytest.mark.promise("T-11")
-async def test_a_stream_tells_durable_events_with_ids_and_live_ones_without(db: hf.Database) -> None:
+async def test_a_stream_tells_durable_events_with_ids_and_live_ones_without(db: clew.Database) -> None:
     async with served(db, model=ScriptedModel(["He", "llo"])) as users:
         events = await heard(users().stream_turn("t", "hi"))
 
@@ -147,7 +147,7 @@ async def test_a_stream_tells_durable_events_with_ids_and_live_ones_without(db: 
 
 
 @pytest.mark.promise("B-09")
-async def test_a_repeated_stream_tells_what_was_missed_once(db: hf.Database) -> None:
+async def test_a_repeated_stream_tells_what_was_missed_once(db: clew.Database) -> None:
     async with served(db, model=ScriptedModel("one", "two")) as users:
         whole = await heard(users().stream_turn("t", "hi", key="k"))
         await users().run_turn("t", "later")
@@ -182,7 +182,7 @@ async def test_what_is_no_id_of_an_event_is_refused(id: str) -> None:
 # Runs.
 
 
-@hf.tool(approval=True)
+@clew.tool(approval=True)
 async def pay(amount: int, ctx: ToolContext) -> str:
     """Pay somebody."""
     return f"paid {amount}"
@@ -191,11 +191,11 @@ async def pay(amount: int, ctx: ToolContext) -> str:
 def paying(*script: Any) -> MakeRuntime:
     """A runtime with a tool that waits for approval."""
     model = ScriptedModel(*script)
-    return lambda db: hf.Runtime(db, model=model, tools=[pay])
+    return lambda db: clew.Runtime(db, model=model, tools=[pay])
 
 
 @pytest.mark.promise("T-16")
-async def test_a_call_that_waits_is_decided_over_http(db: hf.Database) -> None:
+async def test_a_call_that_waits_is_decided_over_http(db: clew.Database) -> None:
     asked = calls(("c1", "pay", {"amount": 5}))
     async with served(db, make_runtime=paying(asked, "done")) as users:
         waiting = await users().run_turn("t", "pay 5")
@@ -209,7 +209,7 @@ async def test_a_call_that_waits_is_decided_over_http(db: hf.Database) -> None:
     assert (done.termination, done.text) == ("natural", "done")
 
 
-async def test_a_decision_about_no_waiting_call_is_refused(db: hf.Database) -> None:
+async def test_a_decision_about_no_waiting_call_is_refused(db: clew.Database) -> None:
     asked = calls(("c1", "pay", {"amount": 5}))
     async with served(db, make_runtime=paying(asked, "done")) as users:
         waiting = await users().run_turn("t", "pay 5")
@@ -218,7 +218,7 @@ async def test_a_decision_about_no_waiting_call_is_refused(db: hf.Database) -> N
             await users().decide(waiting.run, {"c2": NewDecision(decision="replay")})
 
 
-async def test_another_s_run_is_neither_seen_nor_cancelled_nor_decided(db: hf.Database) -> None:
+async def test_another_s_run_is_neither_seen_nor_cancelled_nor_decided(db: clew.Database) -> None:
     asked = calls(("c1", "pay", {"amount": 5}))
     async with served(db, make_runtime=paying(asked, "done")) as users:
         waiting = await users().run_turn("t", "pay 5")
@@ -235,7 +235,7 @@ async def test_another_s_run_is_neither_seen_nor_cancelled_nor_decided(db: hf.Da
         assert (await users().run(waiting.run)).status == "waiting"
 
 
-async def test_a_decision_is_for_the_user_that_it_names(db: hf.Database) -> None:
+async def test_a_decision_is_for_the_user_that_it_names(db: clew.Database) -> None:
     asked = calls(("c1", "pay", {"amount": 5}))
     yes = {"c1": NewDecision(decision="replay")}
     async with served(db, make_runtime=paying(asked, "done")) as users:
@@ -249,7 +249,7 @@ async def test_a_decision_is_for_the_user_that_it_names(db: hf.Database) -> None
     assert done.text == "done"
 
 
-async def test_a_run_at_work_is_cancelled(db: hf.Database) -> None:
+async def test_a_run_at_work_is_cancelled(db: clew.Database) -> None:
     begun = asyncio.Event()
     async with served(db, model=held(begun, asyncio.Event())) as users:
         turn = asyncio.create_task(users().run_turn("t", "hi"))
@@ -272,9 +272,9 @@ async def test_runs_are_listed_in_pages_newest_first(alice: AsyncClient) -> None
     assert second.next is None
 
 
-def without_user(db: hf.Database) -> Any:
+def without_user(db: clew.Database) -> Any:
     """A server whose credentials speak for a tenant and no user."""
-    from holdfast.server.identity.values import Identity
+    from clew.server.identity.values import Identity
 
     async def authenticate(headers: Any) -> Identity:
         return Identity(tenant=db.tenant, user=None, workspace="default", scopes=frozenset({"read", "write"}))

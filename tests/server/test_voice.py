@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.client.bodies import Assessed, NewVoiceTurn, SpokenCall
-from holdfast.core.errors import InvalidArgument, KeyReused, NotThere
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.ending import FEEDBACK
+import clew
+from clew.client import AsyncClient
+from clew.client.bodies import Assessed, NewVoiceTurn, SpokenCall
+from clew.core.errors import InvalidArgument, KeyReused, NotThere
+from clew.core.values import RecordQuery
+from clew.runtime.ending import FEEDBACK
 from tests.server.conftest import Users
 
 pytestmark = pytest.mark.promise("R-21")
@@ -48,7 +48,9 @@ async def test_its_assessment_is_in_the_crisis_log(users: Users, alice: AsyncCli
     assert [(row.thread, row.level, row.path) for row in rows] == [("call", 1, "llm_primary")]
 
 
-async def test_a_call_gives_signs_of_life_and_is_ended_like_text(alice: AsyncClient, db: hf.Database) -> None:
+async def test_a_call_gives_signs_of_life_and_is_ended_like_text(
+    alice: AsyncClient, db: clew.Database
+) -> None:
     await alice.record_voice_turn("call", SPOKEN)
     alive = await alice.voice_alive("call", seconds=30)
     status = await alice.session_status("call")

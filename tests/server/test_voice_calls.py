@@ -7,22 +7,22 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.client.bodies import NewToolCall, NewUtterance, NewVoiceTurn
-from holdfast.client.operations import CrisisView
-from holdfast.companion.crisis.judging import Judgement
-from holdfast.core.errors import StoreUnavailable
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.hearing import Utterance
-from holdfast.runtime.memory import Candidate
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.tools import Effect, ToolContext, tool
-from holdfast.runtime.voice_tools import IN_DOUBT, NEEDS_A_PERSON, VOICE_CALL, Called, call_tool
-from holdfast.server.app import create_app
-from holdfast.server.settings import ServerSettings
-from holdfast.testing import ScriptedModel
-from holdfast.threads.database import Database
+import clew
+from clew.client import AsyncClient
+from clew.client.bodies import NewToolCall, NewUtterance, NewVoiceTurn
+from clew.client.operations import CrisisView
+from clew.companion.crisis.judging import Judgement
+from clew.core.errors import StoreUnavailable
+from clew.core.values import RecordQuery
+from clew.runtime.hearing import Utterance
+from clew.runtime.memory import Candidate
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.tools import Effect, ToolContext, tool
+from clew.runtime.voice_tools import IN_DOUBT, NEEDS_A_PERSON, VOICE_CALL, Called, call_tool
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
+from clew.testing import ScriptedModel
+from clew.threads.database import Database
 from tests.server.conftest import Users, over_http
 
 pytestmark = pytest.mark.promise("R-21")
@@ -30,7 +30,7 @@ DANGER = "I want to kill myself tonight"
 
 
 @pytest.fixture
-async def users(db: hf.Database) -> AsyncIterator[Users]:
+async def users(db: clew.Database) -> AsyncIterator[Users]:
     """The users of a server with the companion."""
     app = create_app(ServerSettings(sweep_seconds=3600), db=db)
     async with over_http(app, db) as found:
@@ -48,7 +48,7 @@ async def logged(users: Users) -> list[CrisisView]:
     return (await users("ada").operator.crises(owner="alice")).rows
 
 
-async def know(db: hf.Database, what: str) -> Memory:
+async def know(db: clew.Database, what: str) -> Memory:
     """Alice's memory, with something in it."""
     memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
     known = Candidate(predicate="LIKES", object=what, quote=f"I like {what}", plain=True, confidence=0.9)
@@ -130,7 +130,7 @@ async def test_somebody_who_is_safe_again_is_asked_once_in_the_call(alice: Async
     assert heard == [(0, False), (0, True), (0, True)]
 
 
-async def test_a_model_raises_what_the_rules_did_not_see(db: hf.Database) -> None:
+async def test_a_model_raises_what_the_rules_did_not_see(db: clew.Database) -> None:
     model = ScriptedModel(lambda request: Judgement(level=2, confidence=0.9))
     app = create_app(db=db, model=model)
     async with over_http(app, db) as users:
@@ -154,7 +154,7 @@ async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyP
     async def fails(self: Database, *given: object, **named: object) -> None:
         raise StoreUnavailable(problem="it is down")
 
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         app = create_app(db=db)
         async with over_http(app, db), app.state.serving.runtimes.of(db.tenant) as runtime:
             hearing = app.state.serving.agent.speech.hearing
@@ -170,14 +170,14 @@ async def test_a_store_that_fails_withholds_no_words(monkeypatch: pytest.MonkeyP
 # Tools.
 
 
-async def test_a_tool_gives_what_is_remembered(db: hf.Database, alice: AsyncClient) -> None:
+async def test_a_tool_gives_what_is_remembered(db: clew.Database, alice: AsyncClient) -> None:
     await know(db, "long walks")
     given = await alice.call_tool("call", NewToolCall(id="c1", name="recall", arguments={"about": "walks"}))
 
     assert "long walks" in str(given.output)
 
 
-async def test_what_is_to_be_remembered_is_kept_once(db: hf.Database, alice: AsyncClient) -> None:
+async def test_what_is_to_be_remembered_is_kept_once(db: clew.Database, alice: AsyncClient) -> None:
     asked = NewToolCall(id="c1", name="remember", arguments={"what": "My sister is called Ann."})
     first = await alice.call_tool("call", asked)
     again = await alice.call_tool("call", asked)
@@ -208,7 +208,7 @@ async def test_a_tool_that_is_not_there_is_told_and_nothing_breaks(alice: AsyncC
 @pytest.mark.promise("B-04")
 @pytest.mark.parametrize(("effect", "times"), [(Effect.NONE, 2), (Effect.IDEMPOTENT, 2), (Effect.UNKNOWN, 1)])
 async def test_a_call_that_may_have_had_its_effect_is_made_again_only_where_that_is_allowed(
-    db: hf.Database, effect: Effect, times: int
+    db: clew.Database, effect: Effect, times: int
 ) -> None:
     made: list[str] = []
     crashed = asyncio.Event()
@@ -222,7 +222,7 @@ async def test_a_call_that_may_have_had_its_effect_is_made_again_only_where_that
             await asyncio.Event().wait()
         return "paid"
 
-    async with hf.Runtime(db) as runtime:
+    async with clew.Runtime(db) as runtime:
         asked = Called(thread="call", id="c1", name="pay")
         first = asyncio.create_task(call_tool(db, [pay], runtime.schema, asked))
         await crashed.wait()
@@ -234,7 +234,7 @@ async def test_a_call_that_may_have_had_its_effect_is_made_again_only_where_that
     assert given == ("paid" if times == 2 else {"error": IN_DOUBT})
 
 
-async def test_a_call_that_needs_a_person_is_not_made(db: hf.Database) -> None:
+async def test_a_call_that_needs_a_person_is_not_made(db: clew.Database) -> None:
     made: list[int] = []
 
     @tool(approval=True)
@@ -243,7 +243,7 @@ async def test_a_call_that_needs_a_person_is_not_made(db: hf.Database) -> None:
         made.append(1)
         return "paid"
 
-    async with hf.Runtime(db) as runtime:
+    async with clew.Runtime(db) as runtime:
         given = await call_tool(db, [pay], runtime.schema, Called(thread="call", id="c1", name="pay"))
         rows = await db.records.find(RecordQuery(kind=VOICE_CALL))
 
@@ -251,13 +251,13 @@ async def test_a_call_that_needs_a_person_is_not_made(db: hf.Database) -> None:
     assert (made, list(rows)) == ([], [])
 
 
-async def test_what_a_tool_failed_with_is_its_answer(db: hf.Database) -> None:
+async def test_what_a_tool_failed_with_is_its_answer(db: clew.Database) -> None:
     @tool(effect=Effect.NONE)
     async def look() -> str:
         """Look."""
         raise ValueError("too dark")
 
-    async with hf.Runtime(db) as runtime:
+    async with clew.Runtime(db) as runtime:
         given = await call_tool(db, [look], runtime.schema, Called(thread="call", id="c1", name="look"))
 
     assert given == {"error": "ValueError: too dark"}

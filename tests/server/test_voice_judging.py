@@ -6,18 +6,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.client.bodies import Assessed, NewToolCall, NewUtterance, NewVoiceTurn
-from holdfast.companion.crisis.judging import Judgement
-from holdfast.companion.exercises.catalogue import catalogue
-from holdfast.companion.voice import keep_level
-from holdfast.core.errors import ThreadNotFound
-from holdfast.core.values import Record, RecordQuery
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.server.app import create_app
-from holdfast.server.settings import ServerSettings
-from holdfast.testing import ScriptedModel
+import clew
+from clew.client import AsyncClient
+from clew.client.bodies import Assessed, NewToolCall, NewUtterance, NewVoiceTurn
+from clew.companion.crisis.judging import Judgement
+from clew.companion.exercises.catalogue import catalogue
+from clew.companion.voice import keep_level
+from clew.core.errors import ThreadNotFound
+from clew.core.values import Record, RecordQuery
+from clew.runtime.memory.keeping import Memory
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
+from clew.testing import ScriptedModel
 from tests.server.conftest import Users, over_http
 
 pytestmark = pytest.mark.promise("R-21")
@@ -25,14 +25,14 @@ DANGER = "I want to kill myself tonight"
 
 
 @pytest.fixture
-async def db() -> AsyncIterator[hf.Database]:
+async def db() -> AsyncIterator[clew.Database]:
     """A database in memory: nothing here depends on the store."""
-    async with hf.open("memory://") as made:
+    async with clew.open("memory://") as made:
         yield made
 
 
 @pytest.fixture
-async def users(db: hf.Database) -> AsyncIterator[Users]:
+async def users(db: clew.Database) -> AsyncIterator[Users]:
     """The users of a server with the companion."""
     async with over_http(create_app(ServerSettings(sweep_seconds=3600), db=db), db) as found:
         yield found
@@ -50,7 +50,7 @@ async def logged(users: Users, owner: str = "alice") -> list[tuple[str, int, boo
     return [(row.thread, row.level, row.late) for row in rows]
 
 
-def memory(db: hf.Database, user: str = "alice") -> Memory:
+def memory(db: clew.Database, user: str = "alice") -> Memory:
     """What is known of somebody."""
     return Memory(db.scope(tenant=db.tenant, user=user), user)
 
@@ -75,7 +75,7 @@ async def test_a_client_that_asks_again_is_told_the_same(alice: AsyncClient) -> 
 
 
 async def test_an_incognito_call_stays_incognito_when_it_is_judged_and_recorded(
-    users: Users, alice: AsyncClient, db: hf.Database
+    users: Users, alice: AsyncClient, db: clew.Database
 ) -> None:
     said = NewVoiceTurn(said="My sister is called Ann.", replied="Mm.", mode="incognito")
     await alice.hear("call", NewUtterance(id="u1", said=said.said, mode="incognito"))
@@ -106,7 +106,7 @@ async def test_what_a_client_says_of_a_turn_counts_if_it_is_more(users: Users, a
     assert [row[1] for row in await logged(users)] == [2]
 
 
-async def test_a_turn_that_is_said_to_be_heard_asks_no_model_again(db: hf.Database) -> None:
+async def test_a_turn_that_is_said_to_be_heard_asks_no_model_again(db: clew.Database) -> None:
     model = ScriptedModel(*[lambda request: Judgement(level=0, confidence=0.9)] * 4)
     async with over_http(create_app(db=db, model=model), db) as users:
         words = "I saw the boats come in today"
@@ -118,7 +118,7 @@ async def test_a_turn_that_is_said_to_be_heard_asks_no_model_again(db: hf.Databa
 
 
 async def test_what_was_unclear_in_a_call_is_asked_about_in_the_next_text_turn(
-    alice: AsyncClient, db: hf.Database
+    alice: AsyncClient, db: clew.Database
 ) -> None:
     said = NewVoiceTurn(said="Well.", replied="…", crisis=Assessed(level=1, path="client"))
     await alice.record_voice_turn("call", said, key="u1")
@@ -127,7 +127,7 @@ async def test_what_was_unclear_in_a_call_is_asked_about_in_the_next_text_turn(
     assert (progress["risk_level"], progress["risk_asked"]) == (1, True)
 
 
-async def test_a_level_that_an_episode_has_is_not_written_over(alice: AsyncClient, db: hf.Database) -> None:
+async def test_a_level_that_an_episode_has_is_not_written_over(alice: AsyncClient, db: clew.Database) -> None:
     await alice.record_voice_turn("call", NewVoiceTurn(said=DANGER, replied="…"), key="u1")
     before = (await db.thread("call").head()).state["session_progress"]
     await keep_level(db, "call", 1)
@@ -135,14 +135,16 @@ async def test_a_level_that_an_episode_has_is_not_written_over(alice: AsyncClien
     assert (await db.thread("call").head()).state["session_progress"] == before
 
 
-async def test_what_is_to_be_remembered_need_not_be_a_plain_fact(alice: AsyncClient, db: hf.Database) -> None:
+async def test_what_is_to_be_remembered_need_not_be_a_plain_fact(
+    alice: AsyncClient, db: clew.Database
+) -> None:
     asked = NewToolCall(id="c1", name="remember", arguments={"what": "the blue door squeaks at night"})
     await alice.call_tool("call", asked)
 
     assert [fact.object for fact in (await memory(db).page()).facts] == ["the blue door squeaks at night"]
 
 
-async def test_what_one_remembers_in_a_call_nobody_else_recalls(users: Users, db: hf.Database) -> None:
+async def test_what_one_remembers_in_a_call_nobody_else_recalls(users: Users, db: clew.Database) -> None:
     asked = NewToolCall(id="c1", name="remember", arguments={"what": "I like tea"})
     await users("alice").call_tool("call", asked)
     recall = NewToolCall(id="c2", name="recall", arguments={"about": "tea"})
@@ -155,7 +157,7 @@ async def test_what_one_remembers_in_a_call_nobody_else_recalls(users: Users, db
 
 @pytest.mark.promise("B-04")
 async def test_a_call_whose_answer_was_lost_remembers_once(
-    alice: AsyncClient, db: hf.Database, monkeypatch: pytest.MonkeyPatch
+    alice: AsyncClient, db: clew.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = NewToolCall(id="c1", name="remember", arguments={"what": "I like tea"})
     await alice.call_tool("call", asked)

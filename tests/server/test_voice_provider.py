@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import holdfast as hf
-from holdfast.client import AsyncClient
-from holdfast.core.errors import DeadlineExceeded, InvalidArgument, ModelFailed
-from holdfast.runtime.memory import Candidate
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.server.app import create_app
-from holdfast.server.realtime import OpenAIRealtime
-from holdfast.server.settings import ServerSettings
+import clew
+from clew.client import AsyncClient
+from clew.core.errors import DeadlineExceeded, InvalidArgument, ModelFailed
+from clew.runtime.memory import Candidate
+from clew.runtime.memory.keeping import Memory
+from clew.server.app import create_app
+from clew.server.realtime import OpenAIRealtime
+from clew.server.settings import ServerSettings
 from tests.server.conftest import Users, over_http
 from tests.support.realtime_server import RealtimeServer
 
@@ -22,14 +22,14 @@ KEY = "sk-secret"
 
 
 @pytest.fixture
-async def db() -> AsyncIterator[hf.Database]:
+async def db() -> AsyncIterator[clew.Database]:
     """A database in memory: nothing here depends on the store."""
-    async with hf.open("memory://") as made:
+    async with clew.open("memory://") as made:
         yield made
 
 
 @pytest.fixture
-async def users(db: hf.Database, provider: RealtimeServer) -> AsyncIterator[Users]:
+async def users(db: clew.Database, provider: RealtimeServer) -> AsyncIterator[Users]:
     """The users of a server that makes calls."""
     realtime = OpenAIRealtime("gpt-realtime", KEY, url=provider.url, seconds=0.3)
     app = create_app(ServerSettings(sweep_seconds=3600), db=db, realtime=realtime)
@@ -43,7 +43,7 @@ async def alice(users: Users) -> AsyncClient:
     return users("alice")
 
 
-async def know(db: hf.Database, what: str) -> None:
+async def know(db: clew.Database, what: str) -> None:
     """Let something be known of alice."""
     memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
     known = Candidate(predicate="LIKES", object=what, quote=f"I like {what}", plain=True, confidence=0.9)
@@ -78,7 +78,7 @@ async def test_nothing_is_answered_before_the_client_asks_unless_it_wants_otherw
 
 @pytest.mark.promise("R-18")
 async def test_the_model_is_told_what_is_known_and_has_the_tools(
-    db: hf.Database, alice: AsyncClient, provider: RealtimeServer
+    db: clew.Database, alice: AsyncClient, provider: RealtimeServer
 ) -> None:
     await know(db, "long walks")
     await alice.begin_call("call")
@@ -90,7 +90,7 @@ async def test_the_model_is_told_what_is_known_and_has_the_tools(
 
 @pytest.mark.promise("R-14")
 async def test_incognito_nothing_is_told_of_the_person(
-    db: hf.Database, alice: AsyncClient, provider: RealtimeServer
+    db: clew.Database, alice: AsyncClient, provider: RealtimeServer
 ) -> None:
     await know(db, "long walks")
     await alice.begin_call("call", mode="incognito")
@@ -129,7 +129,7 @@ async def test_a_slow_provider_is_not_waited_for(alice: AsyncClient, provider: R
         await alice.begin_call("call")
 
 
-async def test_a_server_without_a_realtime_model_says_so(db: hf.Database) -> None:
+async def test_a_server_without_a_realtime_model_says_so(db: clew.Database) -> None:
     app = create_app(db=db)
     async with over_http(app, db) as users:
         agent = await users("alice").agent()

@@ -8,32 +8,32 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-import holdfast as hf
-from holdfast.companion.replies.composing import source
-from holdfast.companion.voice import SPOKEN
-from holdfast.core.errors import InvalidArgument, ModelFailed
-from holdfast.runtime.memory import Candidate
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.server.app import create_app
-from holdfast.server.realtime import CallPlan, OpenAIRealtime
-from holdfast.server.settings import from_variables
+import clew
+from clew.companion.replies.composing import source
+from clew.companion.voice import SPOKEN
+from clew.core.errors import InvalidArgument, ModelFailed
+from clew.runtime.memory import Candidate
+from clew.runtime.memory.keeping import Memory
+from clew.server.app import create_app
+from clew.server.realtime import CallPlan, OpenAIRealtime
+from clew.server.settings import from_variables
 from tests.server.conftest import Users, over_http
 from tests.support.realtime_server import RealtimeServer
 
 pytestmark = pytest.mark.promise("R-21")
 KEY = "sk-very-secret"
-MODEL, URL, VOICE = (f"HOLDFAST_SERVER_{name}" for name in ("VOICE_MODEL", "VOICE_URL", "VOICE"))
+MODEL, URL, VOICE = (f"CLEW_SERVER_{name}" for name in ("VOICE_MODEL", "VOICE_URL", "VOICE"))
 
 
 @pytest.fixture
-async def db() -> AsyncIterator[hf.Database]:
+async def db() -> AsyncIterator[clew.Database]:
     """A database in memory: nothing here depends on the store."""
-    async with hf.open("memory://") as made:
+    async with clew.open("memory://") as made:
         yield made
 
 
 @asynccontextmanager
-async def serving(db: hf.Database, variables: dict[str, str]) -> AsyncIterator[Users]:
+async def serving(db: clew.Database, variables: dict[str, str]) -> AsyncIterator[Users]:
     """The users of a server that is set up by variables alone."""
     async with over_http(create_app(from_variables(variables), db=db), db) as users:
         yield users
@@ -47,7 +47,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 async def test_model_voice_and_address_reach_the_provider_with_the_key(
-    db: hf.Database, provider: RealtimeServer, key: str
+    db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
     variables = {MODEL: "gpt-realtime-mini", URL: f"{provider.url}/", VOICE: "cedar"}
     async with serving(db, variables) as users:
@@ -63,7 +63,7 @@ async def test_model_voice_and_address_reach_the_provider_with_the_key(
 
 
 async def test_the_voice_is_the_usual_one_if_none_is_named(
-    db: hf.Database, provider: RealtimeServer, key: str
+    db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_call("call")
@@ -74,7 +74,7 @@ async def test_the_voice_is_the_usual_one_if_none_is_named(
 
 @pytest.mark.parametrize("held", [None, "", "  "])
 async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
-    db: hf.Database, provider: RealtimeServer, monkeypatch: pytest.MonkeyPatch, held: str | None
+    db: clew.Database, provider: RealtimeServer, monkeypatch: pytest.MonkeyPatch, held: str | None
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     if held is not None:
@@ -90,11 +90,11 @@ async def test_a_model_without_a_key_makes_no_calls_and_says_what_is_missing(
 
 @pytest.mark.parametrize("named", [{}, {MODEL: ""}, {MODEL: " "}])
 async def test_a_key_without_a_model_makes_no_calls_and_says_what_is_missing(
-    db: hf.Database, provider: RealtimeServer, key: str, named: dict[str, str]
+    db: clew.Database, provider: RealtimeServer, key: str, named: dict[str, str]
 ) -> None:
     async with serving(db, {URL: provider.url, **named}) as users:
         agent = await users("alice").agent()
-        with pytest.raises(InvalidArgument, match="HOLDFAST_SERVER_VOICE_MODEL"):
+        with pytest.raises(InvalidArgument, match="CLEW_SERVER_VOICE_MODEL"):
             await users("alice").begin_call("call")
 
     assert not agent.voice
@@ -105,7 +105,7 @@ async def test_a_key_without_a_model_makes_no_calls_and_says_what_is_missing(
     "address", ["", "api.openai.com/v1", "ftp://example.org", "http://", "file:///etc/passwd"]
 )
 async def test_an_address_that_is_none_is_refused_at_the_start_by_its_name(
-    db: hf.Database, key: str, address: str
+    db: clew.Database, key: str, address: str
 ) -> None:
     with pytest.raises(InvalidArgument) as caught:
         async with serving(db, {MODEL: "gpt-realtime", URL: address}):
@@ -116,7 +116,7 @@ async def test_an_address_that_is_none_is_refused_at_the_start_by_its_name(
 
 
 async def test_the_key_is_in_no_answer_no_log_and_no_picture_of_the_provider(
-    db: hf.Database, provider: RealtimeServer, key: str, caplog: pytest.LogCaptureFixture
+    db: clew.Database, provider: RealtimeServer, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.faults = [200, 401, 500]
     answers = []
@@ -146,7 +146,7 @@ async def test_a_provider_says_whether_it_is_worth_asking_again(
 
 
 async def test_the_model_is_told_who_it_is_how_to_speak_and_what_it_must_not(
-    db: hf.Database, provider: RealtimeServer, key: str
+    db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_call("call")
@@ -158,7 +158,7 @@ async def test_the_model_is_told_who_it_is_how_to_speak_and_what_it_must_not(
 
 
 async def test_tools_are_sent_with_what_they_are_for_and_what_they_take(
-    db: hf.Database, provider: RealtimeServer, key: str
+    db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         await users("alice").begin_call("call")
@@ -171,7 +171,7 @@ async def test_tools_are_sent_with_what_they_are_for_and_what_they_take(
 
 
 async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_nothing_unasked(
-    db: hf.Database, provider: RealtimeServer, key: str
+    db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
     memory = Memory(db.scope(tenant=db.tenant, user="alice"), "alice")
     short = Candidate(kind="rule", subject="manner", object="Keep answers short.", plain=True)
@@ -194,7 +194,7 @@ async def test_a_call_keeps_to_how_somebody_wants_to_be_answered_and_brings_up_n
 
 @pytest.mark.promise("R-18")
 async def test_a_call_begins_with_what_the_last_session_was_about(
-    db: hf.Database, provider: RealtimeServer, key: str
+    db: clew.Database, provider: RealtimeServer, key: str
 ) -> None:
     async with serving(db, {MODEL: "gpt-realtime", URL: provider.url}) as users:
         alice = users("alice")

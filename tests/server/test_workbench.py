@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-import holdfast as hf
-from holdfast.client.workbenches import AsyncWorkbench
-from holdfast.core.errors import (
+import clew
+from clew.client.workbenches import AsyncWorkbench
+from clew.core.errors import (
     ArtifactDamaged,
     BlockFull,
     BlockNotFound,
@@ -26,10 +26,10 @@ from holdfast.core.errors import (
     VolumeFileChanged,
     VolumePathRefused,
 )
-from holdfast.server.routes.workbench import disposition
-from holdfast.server.settings import ServerSettings
-from holdfast.workbench.artifacts import Artifact, Artifacts
-from holdfast.workbench.volume import Volume
+from clew.server.routes.workbench import disposition
+from clew.server.settings import ServerSettings
+from clew.workbench.artifacts import Artifact, Artifacts
+from clew.workbench.volume import Volume
 from tests.server.conftest import Users, in_memory, served
 from tests.workbench.files import MARKDOWN, PNG, pdf, scanned_pdf
 
@@ -43,7 +43,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def users(db: hf.Database, root: Path) -> AsyncIterator[Users]:
+async def users(db: clew.Database, root: Path) -> AsyncIterator[Users]:
     """The users of a server with a volume, one of whom has a thread."""
     async with served(db, settings=ServerSettings(volume=str(root))) as found:
         await found("alice").create_thread("t")
@@ -183,7 +183,7 @@ async def test_no_path_leads_out_of_the_volume(bench: AsyncWorkbench, path: str)
 # Artifacts.
 
 
-async def saved(users: Users, db: hf.Database, root: Path, name: str, content: bytes) -> Artifact:
+async def saved(users: Users, db: clew.Database, root: Path, name: str, content: bytes) -> Artifact:
     """An artifact of alice's thread."""
     mine = Artifacts(db.scope(tenant=db.tenant, user="alice"), "t", volume_of(users, root))
     return await mine.save(name, content, run="r-1")
@@ -195,7 +195,7 @@ async def fetched(users: Users, id: str, user: str = "alice") -> httpx.Response:
 
 
 async def test_artifacts_are_listed_in_pages_fetched_and_deleted(
-    bench: AsyncWorkbench, users: Users, db: hf.Database, root: Path
+    bench: AsyncWorkbench, users: Users, db: clew.Database, root: Path
 ) -> None:
     made = [await saved(users, db, root, f"{n}.txt", b"x" * n) for n in (1, 2, 3)]
     first = await bench.artifacts("t", limit=2)
@@ -225,7 +225,7 @@ async def test_artifacts_are_listed_in_pages_fetched_and_deleted(
     ids=["picture", "page", "drawing", "drawing called a picture", "page called a text", "code", "table"],
 )
 async def test_no_artifact_is_sent_as_what_a_browser_would_run(
-    users: Users, db: hf.Database, root: Path, name: str, content: bytes, type: str
+    users: Users, db: clew.Database, root: Path, name: str, content: bytes, type: str
 ) -> None:
     answer = await fetched(users, (await saved(users, db, root, name, content)).id)
 
@@ -253,7 +253,7 @@ def test_a_name_stays_inside_its_header(name: str, said: str) -> None:
 
 @ON_ONE_STORE
 async def test_a_damaged_artifact_is_named_and_not_sent(
-    bench: AsyncWorkbench, users: Users, db: hf.Database, root: Path
+    bench: AsyncWorkbench, users: Users, db: clew.Database, root: Path
 ) -> None:
     made = await saved(users, db, root, "plot.png", PNG)
     volume_of(users, root).write(made.path, b"other")
@@ -285,7 +285,7 @@ async def test_the_files_of_the_volume_are_listed_by_folder_and_page(
 
 @pytest.mark.promise("F-10")
 async def test_what_is_anothers_is_not_there(
-    users: Users, db: hf.Database, root: Path, bench: AsyncWorkbench
+    users: Users, db: clew.Database, root: Path, bench: AsyncWorkbench
 ) -> None:
     document = await bench.add_document("t", "notes.txt", b"Tea at four.")
     made = await saved(users, db, root, "plot.png", PNG)
@@ -312,7 +312,7 @@ async def test_what_is_anothers_is_not_there(
 
 @pytest.mark.promise("F-10")
 async def test_an_id_of_another_threads_artifact_is_not_there(
-    users: Users, db: hf.Database, root: Path
+    users: Users, db: clew.Database, root: Path
 ) -> None:
     made = await saved(users, db, root, "plot.png", PNG)
     await users("bob").create_thread("u")
@@ -328,7 +328,7 @@ async def test_the_whole_tenants_key_reaches_the_owners_volume(users: Users, ben
 
 
 @ON_ONE_STORE
-async def test_holdfasts_own_threads_take_none_of_it(bench: AsyncWorkbench) -> None:
+async def test_clews_own_threads_take_none_of_it(bench: AsyncWorkbench) -> None:
     with pytest.raises(InvalidId):
         await bench.put_block("memory/alice", "human", "x")
     with pytest.raises(InvalidId):

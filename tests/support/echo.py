@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.runtime.models import Model, Part, Reply, Request, Text, Usage
-from holdfast.server.runtimes import MakeRuntime
-from holdfast.server.settings import ServerSettings
-from holdfast.threads.database import Database
+from clew.core.errors import ModelFailed
+from clew.runtime.engine import Runtime
+from clew.runtime.memory.finalizing import Finalizer
+from clew.runtime.models import Model, Part, Reply, Request, Text, Usage
+from clew.server.runtimes import MakeRuntime
+from clew.server.settings import ServerSettings
+from clew.threads.database import Database
 
 T = TypeVar("T")
 LONGEST = 400

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-PREFIX = "holdfast-"
+PREFIX = "clew-"
 PATIENCE_SECONDS = 10
 
 

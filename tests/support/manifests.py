@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.core.manifest import Manifest, written
-from holdfast.core.manifest_files import Place, path_of
-from holdfast.workbench.volume import Volume
+from clew.core.manifest import Manifest, written
+from clew.core.manifest_files import Place, path_of
+from clew.workbench.volume import Volume
 
 
 def save(volume: Volume, place: Place, manifest: Manifest) -> str:

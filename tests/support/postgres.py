@@ -122,7 +122,7 @@ def new_directory() -> Path:
     account = unprivileged()
     for parent in (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")):
         if len(str(parent)) < LONGEST_DIRECTORY - 20 and _can(account, "-x", parent):
-            directory = Path(tempfile.mkdtemp(prefix="holdfast-pg-", dir=parent))
+            directory = Path(tempfile.mkdtemp(prefix="clew-pg-", dir=parent))
             if account:
                 os.chown(directory, account["user"], account["group"])
             return directory

@@ -17,7 +17,7 @@ SIGNS = {"passed": "✓", "failed": "✗", "skipped": "–"}
 HEADING = """\
 # Promises
 
-What Holdfast must keep. This page is written by `make test` from the outcome of the tests that name each
+What Clew must keep. This page is written by `make test` from the outcome of the tests that name each
 promise, never from the marks alone.
 
 ✓ shown by passing tests · ✗ a test of it failed · – no test ran. The last column is for what needs no store.

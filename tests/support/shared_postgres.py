@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.stores.postgres.schema import migrate
+from clew.stores.postgres.schema import migrate
 from tests.support.postgres import PostgresAddress, PostgresServer, find_binaries, new_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ASK_AT = "HOLDFAST_TEST_POSTGRES"
-TEMPLATE = "holdfast_template"
+ASK_AT = "CLEW_TEST_POSTGRES"
+TEMPLATE = "clew_template"
 LINGER_SECONDS = 3
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.threads.database import Database
+import clew
+from clew.threads.database import Database
 
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 
@@ -35,5 +35,5 @@ def _address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 async def db(store_url: str) -> AsyncIterator[Database]:
     """An empty database on each store."""
-    async with hf.open(store_url) as database:
+    async with clew.open(store_url) as database:
         yield database

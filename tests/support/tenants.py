@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-import holdfast as hf
+import clew
 from tests.support.postgres import PostgresAddress
 from tests.support.shared_postgres import TEMPLATE
 
@@ -29,10 +29,10 @@ def tenant() -> str:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def db(request: pytest.FixtureRequest, tmp_path: Path, tenant: str) -> AsyncIterator[hf.Database]:
+async def db(request: pytest.FixtureRequest, tmp_path: Path, tenant: str) -> AsyncIterator[clew.Database]:
     """An empty database."""
     url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/agent.db"
     if request.param == "postgres":
         url = request.getfixturevalue("postgres_url")
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         yield db.scope(tenant=tenant)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import holdfast as hf
-import holdfast.sync
-from holdfast.core.errors import StoreClosed, TooLarge
+import clew
+import clew.sync
+from clew.core.errors import StoreClosed, TooLarge
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SMALL = hf.Limits(body=100)
+SMALL = clew.Limits(body=100)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -23,27 +23,27 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.mark.promise("S-05")
 async def test_limits_reach_the_store_that_is_opened(url: str) -> None:
-    async with hf.open(url, limits=SMALL) as db:
+    async with clew.open(url, limits=SMALL) as db:
         thread = await db.create("t")
 
         with pytest.raises(TooLarge):
-            await thread.append(items=[hf.user("x" * 100)])
+            await thread.append(items=[clew.user("x" * 100)])
 
 
 @pytest.mark.promise("S-05")
 def test_limits_reach_the_store_that_is_opened_to_block(url: str) -> None:
-    with holdfast.sync.open(url, limits=SMALL) as db:
+    with clew.sync.open(url, limits=SMALL) as db:
         thread = db.create("t")
 
         with pytest.raises(TooLarge):
-            thread.append(items=[hf.user("x" * 100)])
+            thread.append(items=[clew.user("x" * 100)])
 
 
 @pytest.mark.promise("S-08")
 async def test_what_was_opened_is_closed(url: str) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         await db.create("t")
-    waited = await hf.open(url)
+    waited = await clew.open(url)
     await waited.close()
 
     for closed in (db, waited):

@@ -9,45 +9,45 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import holdfast as hf
-import holdfast.sync
-from holdfast.core.errors import StoreClosed, ThreadNotFound, UnknownUrl
-from holdfast.core.values import RecordQuery
-from holdfast.threads.database import Database
-from holdfast.threads.jobs import Jobs
-from holdfast.threads.log import Log
-from holdfast.threads.records import Records
-from holdfast.threads.thread import Thread
+import clew
+import clew.sync
+from clew.core.errors import StoreClosed, ThreadNotFound, UnknownUrl
+from clew.core.values import RecordQuery
+from clew.threads.database import Database
+from clew.threads.jobs import Jobs
+from clew.threads.log import Log
+from clew.threads.records import Records
+from clew.threads.thread import Thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TWINS = [
-    (Thread, holdfast.sync.Thread),
-    (Database, holdfast.sync.Opened),
-    (Log, holdfast.sync.Log),
-    (Records, holdfast.sync.Records),
-    (Jobs, holdfast.sync.Jobs),
+    (Thread, clew.sync.Thread),
+    (Database, clew.sync.Opened),
+    (Log, clew.sync.Log),
+    (Records, clew.sync.Records),
+    (Jobs, clew.sync.Jobs),
 ]
 
 
 @pytest.fixture
-def db() -> Iterator[holdfast.sync.Opened]:
-    with holdfast.sync.open("memory://") as opened:
+def db() -> Iterator[clew.sync.Opened]:
+    with clew.sync.open("memory://") as opened:
         yield opened
 
 
-def test_a_thread_is_written_and_read(db: holdfast.sync.Opened) -> None:
+def test_a_thread_is_written_and_read(db: clew.sync.Opened) -> None:
     thread = db.create("t", owner="alice")
-    thread.append(items=[hf.user("Hi")], patches=[hf.set(["mood"], "calm")], expect=hf.Exact(0))
+    thread.append(items=[clew.user("Hi")], patches=[clew.set(["mood"], "calm")], expect=clew.Exact(0))
 
     assert (thread.head().version, thread.state(), len(thread.items())) == (1, {"mood": "calm"}, 1)
     assert thread.verify().ok
 
 
-def test_what_is_made_blocks_too(db: holdfast.sync.Opened) -> None:
+def test_what_is_made_blocks_too(db: clew.sync.Opened) -> None:
     thread = db.create("t")
-    thread.append(items=[hf.user("Hi"), hf.user("there")])
+    thread.append(items=[clew.user("Hi"), clew.user("there")])
     popped = thread.log().pop()
     branch = thread.fork("b", at=1)
 
@@ -56,54 +56,54 @@ def test_what_is_made_blocks_too(db: holdfast.sync.Opened) -> None:
     assert [len(branch.items()), len(thread.items())] == [2, 1]
 
 
-def test_watching_gives_changesets_one_by_one(db: holdfast.sync.Opened) -> None:
+def test_watching_gives_changesets_one_by_one(db: clew.sync.Opened) -> None:
     thread = db.create("t")
     watching = thread.watch(after=0)
-    threading.Timer(0.05, lambda: thread.append(items=[hf.user("Hi")])).start()
+    threading.Timer(0.05, lambda: thread.append(items=[clew.user("Hi")])).start()
 
     assert next(watching).version == 1
 
 
-def test_records_and_jobs_are_there(db: holdfast.sync.Opened) -> None:
-    db.records.put(hf.Record(kind="fact", id="1", body={"a": 1}))
-    db.jobs.enqueue(hf.Job(id="j", kind="sweep"))
+def test_records_and_jobs_are_there(db: clew.sync.Opened) -> None:
+    db.records.put(clew.Record(kind="fact", id="1", body={"a": 1}))
+    db.jobs.enqueue(clew.Job(id="j", kind="sweep"))
 
     assert [record.id for record in db.records.find(RecordQuery(kind="fact"))] == ["1"]
     assert [job.id for job in db.jobs.claim(["sweep"])] == ["j"]
 
 
-def test_errors_come_through(db: holdfast.sync.Opened) -> None:
+def test_errors_come_through(db: clew.sync.Opened) -> None:
     with pytest.raises(ThreadNotFound):
         db.thread("nobody").head()
 
 
-def test_another_tenant_sees_nothing(db: holdfast.sync.Opened) -> None:
+def test_another_tenant_sees_nothing(db: clew.sync.Opened) -> None:
     db.create("t")
 
     assert db.scope(tenant="other").threads().threads == ()
 
 
-def test_several_threads_write_at_once(db: holdfast.sync.Opened) -> None:
+def test_several_threads_write_at_once(db: clew.sync.Opened) -> None:
     thread = db.create("t")
     with ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(lambda n: thread.append(items=[hf.user(str(n))]).version, range(100)))
+        done = list(pool.map(lambda n: thread.append(items=[clew.user(str(n))]).version, range(100)))
 
     assert sorted(done) == list(range(1, 101))
 
 
 async def test_it_works_beside_a_running_loop() -> None:
-    with holdfast.sync.open("memory://") as db:
+    with clew.sync.open("memory://") as db:
         db.create("t")
 
         assert db.thread("t").head().version == 0
 
 
 def loops() -> int:
-    return sum(thread.name == "holdfast" for thread in threading.enumerate())
+    return sum(thread.name == "clew" for thread in threading.enumerate())
 
 
 def test_closing_ends_the_loop_and_its_thread() -> None:
-    db = holdfast.sync.open("memory://")
+    db = clew.sync.open("memory://")
     db.close()
 
     assert loops() == 0
@@ -112,7 +112,7 @@ def test_closing_ends_the_loop_and_its_thread() -> None:
 
 
 def test_closing_ends_a_watch_in_another_thread() -> None:
-    db = holdfast.sync.open("memory://")
+    db = clew.sync.open("memory://")
     watching = db.create("t").watch(after=0)
     closing = threading.Timer(0.05, db.close)
     closing.start()
@@ -124,7 +124,7 @@ def test_closing_ends_a_watch_in_another_thread() -> None:
 
 def test_a_database_that_cannot_be_opened_leaves_no_thread() -> None:
     with pytest.raises(UnknownUrl):
-        holdfast.sync.open("nothing://")
+        clew.sync.open("nothing://")
 
     assert loops() == 0
 

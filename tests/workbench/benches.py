@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import holdfast as hf
-from holdfast.workbench.resetting import Reason, Transition
-from holdfast.workbench.sandboxes import Snapshot
-from holdfast.workbench.sessions import Workbench
-from holdfast.workbench.volume import Volume
+import clew
+from clew.workbench.resetting import Reason, Transition
+from clew.workbench.sandboxes import Snapshot
+from clew.workbench.sessions import Workbench
+from clew.workbench.volume import Volume
 from tests.workbench.in_process import InProcesses
 
 
-def made(db: hf.Database, tmp_path: Path, interpreters: InProcesses, **options: Any) -> Workbench:
+def made(db: clew.Database, tmp_path: Path, interpreters: InProcesses, **options: Any) -> Workbench:
     volume = Volume(tmp_path / "volume", db.tenant, "alice")
     scratch = tmp_path / "scratch"
     clock = itertools.count(1_750_000_000_000).__next__
@@ -32,5 +32,5 @@ async def run(bench: Workbench, code: str) -> str:
     return " ".join(str(getattr(output, "forms", output)) for output in outputs)
 
 
-async def talk(db: hf.Database, session: str = "s") -> None:
-    await db.thread(session).append(items=[hf.user("hello")])
+async def talk(db: clew.Database, session: str = "s") -> None:
+    await db.thread(session).append(items=[clew.user("hello")])

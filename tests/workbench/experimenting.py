@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-import holdfast as hf
-from holdfast.workbench.examples import Example
-from holdfast.workbench.experiments import Plan
-from holdfast.workbench.results import Result
-from holdfast.workbench.scoring import exact
-from holdfast.workbench.trying import Terms, run_experiment
+import clew
+from clew.workbench.examples import Example
+from clew.workbench.experiments import Plan
+from clew.workbench.results import Result
+from clew.workbench.scoring import exact
+from clew.workbench.trying import Terms, run_experiment
 
 PLAN = Plan(dataset="sums", subject="a calculator", scorer="exact")
 
@@ -27,7 +27,7 @@ def told(result: Result) -> None:
 
 
 async def main(url: str) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         await run_experiment(
             db,
             "first",

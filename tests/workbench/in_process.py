@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.errors import InterpreterFailed, InterpreterGone
-from holdfast.workbench.interpreter.port import Isolation, Output, Printed, Raised, Sandbox, Shown, Stopped
+from clew.core.errors import InterpreterFailed, InterpreterGone
+from clew.workbench.interpreter.port import Isolation, Output, Printed, Raised, Sandbox, Shown, Stopped
 
 
 class InProcess:

@@ -11,22 +11,22 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument, ManifestConflict, ModelFailed
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.effects import effects
-from holdfast.runtime.events import Event, TextDelta
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Request
-from holdfast.runtime.suspension import UseResult
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.workbench.agent import Agent, Worked
-from holdfast.workbench.agent_tools import LOST, Code
-from holdfast.workbench.finishing import finished
-from holdfast.workbench.interpreter.port import Dropped, Output, Printed
-from holdfast.workbench.sandboxes import snapshots
-from holdfast.workbench.sessions import Workbench
-from holdfast.workbench.volume import Volume
+import clew
+from clew.core.errors import InvalidArgument, ManifestConflict, ModelFailed
+from clew.core.values import RecordQuery
+from clew.runtime.effects import effects
+from clew.runtime.events import Event, TextDelta
+from clew.runtime.messages import Message
+from clew.runtime.models import Request
+from clew.runtime.suspension import UseResult
+from clew.testing.scripted import ScriptedModel, calls
+from clew.workbench.agent import Agent, Worked
+from clew.workbench.agent_tools import LOST, Code
+from clew.workbench.finishing import finished
+from clew.workbench.interpreter.port import Dropped, Output, Printed
+from clew.workbench.sandboxes import snapshots
+from clew.workbench.sessions import Workbench
+from clew.workbench.volume import Volume
 from tests.workbench.in_process import InProcesses
 
 LONG = (
@@ -34,7 +34,7 @@ LONG = (
 )
 
 
-def bench_of(db: hf.Database, tmp_path: Path, interpreters: InProcesses, **options: Any) -> Workbench:
+def bench_of(db: clew.Database, tmp_path: Path, interpreters: InProcesses, **options: Any) -> Workbench:
     volume = Volume(tmp_path / "volume", db.tenant, "alice")
     return Workbench(db, volume, interpreters, user="alice", scratch=tmp_path / "scratch", **options)
 
@@ -42,7 +42,7 @@ def bench_of(db: hf.Database, tmp_path: Path, interpreters: InProcesses, **optio
 Working = Callable[..., Any]
 
 
-def working_on(db: hf.Database, tmp_path: Path) -> Working:
+def working_on(db: clew.Database, tmp_path: Path) -> Working:
     """Opens a session with an agent that plays a script."""
 
     @asynccontextmanager
@@ -57,19 +57,19 @@ def working_on(db: hf.Database, tmp_path: Path) -> Working:
 
 
 @pytest.fixture
-def everywhere(db: hf.Database, tmp_path: Path) -> Working:
+def everywhere(db: clew.Database, tmp_path: Path) -> Working:
     """A session on each store."""
     return working_on(db, tmp_path)
 
 
 @pytest.fixture
-async def here() -> AsyncIterator[hf.Database]:
-    async with hf.open("memory://") as db:
+async def here() -> AsyncIterator[clew.Database]:
+    async with clew.open("memory://") as db:
         yield db
 
 
 @pytest.fixture
-def working(here: hf.Database, tmp_path: Path) -> Working:
+def working(here: clew.Database, tmp_path: Path) -> Working:
     """A session in memory, for what no store has a part in."""
     return working_on(here, tmp_path)
 
@@ -79,7 +79,7 @@ def seen(request: Request) -> str:
     return request.instructions + "".join(str(message.content) for message in request.messages)
 
 
-async def results(db: hf.Database, session: str = "s") -> list[Any]:
+async def results(db: clew.Database, session: str = "s") -> list[Any]:
     items = await db.thread(session).items()
     return [item.body["output"] for item in items if item.kind == "result"]
 
@@ -88,7 +88,7 @@ async def results(db: hf.Database, session: str = "s") -> list[Any]:
 
 
 @pytest.mark.promise("F-06")
-async def test_code_keeps_its_variables_from_call_to_call(db: hf.Database, everywhere: Working) -> None:
+async def test_code_keeps_its_variables_from_call_to_call(db: clew.Database, everywhere: Working) -> None:
     script = [
         calls(("c1", "run_python", {"code": "x = 20"})),
         calls(("c2", "run_python", {"code": "print(x + 1)\nx * 2"})),
@@ -101,14 +101,16 @@ async def test_code_keeps_its_variables_from_call_to_call(db: hf.Database, every
     assert await results(db) == ["(no output)", "21\n40"]
 
 
-async def test_an_error_of_the_code_is_told(here: hf.Database, working: Working) -> None:
+async def test_an_error_of_the_code_is_told(here: clew.Database, working: Working) -> None:
     async with working(calls(("c1", "run_python", {"code": "1 / 0"})), "It cannot be done.") as (agent, _, _):
         await agent.work("Divide.")
 
     assert "ZeroDivisionError" in (await results(here))[0]
 
 
-async def test_long_output_is_cut_in_the_middle_and_that_is_said(here: hf.Database, working: Working) -> None:
+async def test_long_output_is_cut_in_the_middle_and_that_is_said(
+    here: clew.Database, working: Working
+) -> None:
     code = "print('a' * 5000 + 'b' * 5000 + 'c' * 5000)"
     async with working(calls(("c1", "run_python", {"code": code})), "Done.") as (agent, _, _):
         await agent.work("Print.")
@@ -130,7 +132,7 @@ async def test_events_and_outputs_are_told_as_they_come(working: Working) -> Non
 
 
 async def test_an_interpreter_that_dies_in_a_turn_is_replaced_and_the_agent_is_told(
-    db: hf.Database, everywhere: Working
+    db: clew.Database, everywhere: Working
 ) -> None:
     script = [
         calls(("c1", "run_python", {"code": "x = 1\ndie()"})),
@@ -164,7 +166,7 @@ async def test_a_document_is_worked_on_without_being_in_the_prompt(working: Work
     assert "The key is under the mat." in seen(model.requests[1])
 
 
-async def test_documents_are_there_again_in_a_new_interpreter(everywhere: Working, db: hf.Database) -> None:
+async def test_documents_are_there_again_in_a_new_interpreter(everywhere: Working, db: clew.Database) -> None:
     async with everywhere() as (_, bench, _):
         await bench.attachment.documents.add("house.txt", LONG.encode())
 
@@ -181,7 +183,7 @@ async def test_documents_are_there_again_in_a_new_interpreter(everywhere: Workin
 
 
 async def test_a_document_that_is_not_what_it_was_is_said_and_not_loaded(
-    working: Working, here: hf.Database
+    working: Working, here: clew.Database
 ) -> None:
     async with working() as (_, bench, _):
         document = await bench.attachment.documents.add("house.txt", LONG.encode())
@@ -194,7 +196,7 @@ async def test_a_document_that_is_not_what_it_was_is_said_and_not_loaded(
 # Artifacts.
 
 
-async def test_a_picture_that_code_shows_is_kept(here: hf.Database, working: Working) -> None:
+async def test_a_picture_that_code_shows_is_kept(here: clew.Database, working: Working) -> None:
     code = "bytes([137, 80, 78, 71, 13, 10, 26, 10])"
     async with working(calls(("c1", "run_python", {"code": code})), "Drawn.") as (agent, bench, _):
         worked = await agent.work("Draw.")
@@ -219,7 +221,7 @@ async def test_the_agent_keeps_a_report_for_the_user(working: Working) -> None:
 
 
 async def test_a_question_about_a_piece_is_a_run_below_the_one_that_asks(
-    db: hf.Database, everywhere: Working
+    db: clew.Database, everywhere: Working
 ) -> None:
     script = [
         calls(
@@ -243,7 +245,7 @@ async def test_a_question_about_a_piece_is_a_run_below_the_one_that_asks(
     assert {change.parent_run_id for change in changes} == {worked.run}
 
 
-async def test_questions_go_only_so_deep(here: hf.Database, working: Working) -> None:
+async def test_questions_go_only_so_deep(here: clew.Database, working: Working) -> None:
     part = ("c1", "ask_part", {"question": "And here?", "start": 0, "length": 5})
     script = [
         calls(("c1", "ask", {"question": "What?", "expression": "'one two three'"})),
@@ -263,7 +265,7 @@ async def test_questions_go_only_so_deep(here: hf.Database, working: Working) ->
     assert "two" not in seen(model.requests[2])
 
 
-async def test_a_piece_that_is_too_long_is_refused_in_words(here: hf.Database, working: Working) -> None:
+async def test_a_piece_that_is_too_long_is_refused_in_words(here: clew.Database, working: Working) -> None:
     script = [calls(("c1", "ask", {"question": "What?", "expression": "'x' * 50000"})), "Too long."]
     async with working(*script) as (agent, _, _):
         await agent.work("Read.")
@@ -272,7 +274,7 @@ async def test_a_piece_that_is_too_long_is_refused_in_words(here: hf.Database, w
 
 
 async def test_a_question_is_erased_with_the_session_that_asked_it(
-    db: hf.Database, everywhere: Working
+    db: clew.Database, everywhere: Working
 ) -> None:
     script = [calls(("c1", "ask", {"question": "What?", "expression": "'abc'"})), "Letters.", "Letters."]
     async with everywhere(*script) as (agent, _, _):
@@ -344,7 +346,7 @@ async def test_finish_takes_a_long_answer_from_the_interpreter(working: Working)
 
 
 async def test_a_finish_that_makes_no_sense_does_not_end_the_turn(
-    here: hf.Database, working: Working
+    here: clew.Database, working: Working
 ) -> None:
     async with working(calls(("c1", "finish", {"expression": "nothing"})), "I meant this.") as (agent, _, _):
         worked = await agent.work("What is it?")
@@ -353,7 +355,9 @@ async def test_a_finish_that_makes_no_sense_does_not_end_the_turn(
     assert "NameError" in (await results(here))[0]["error"]
 
 
-async def test_core_memory_is_written_and_shown_in_the_next_turn(here: hf.Database, working: Working) -> None:
+async def test_core_memory_is_written_and_shown_in_the_next_turn(
+    here: clew.Database, working: Working
+) -> None:
     script = [
         calls(("c1", "core_memory_append", {"block": "human", "text": "Likes maps."})),
         "Noted.",
@@ -371,7 +375,7 @@ async def test_core_memory_is_written_and_shown_in_the_next_turn(here: hf.Databa
 
 
 @pytest.mark.promise("F-01")
-async def test_a_turn_is_followed_by_a_checkpoint(db: hf.Database, everywhere: Working) -> None:
+async def test_a_turn_is_followed_by_a_checkpoint(db: clew.Database, everywhere: Working) -> None:
     async with everywhere("Hello.") as (agent, _, _):
         worked = await agent.work("Hi.")
         head = await db.thread("s").head()
@@ -381,7 +385,7 @@ async def test_a_turn_is_followed_by_a_checkpoint(db: hf.Database, everywhere: W
 
 
 async def test_a_turn_that_failed_is_followed_by_a_checkpoint_too(
-    here: hf.Database, working: Working
+    here: clew.Database, working: Working
 ) -> None:
     async with working(ModelFailed(model="m", problem="it is out")) as (agent, bench, _):
         with pytest.raises(ModelFailed):
@@ -392,7 +396,7 @@ async def test_a_turn_that_failed_is_followed_by_a_checkpoint_too(
 
 
 async def test_a_manifest_that_is_in_the_way_is_raised_and_the_turn_is_kept(
-    here: hf.Database, working: Working
+    here: clew.Database, working: Working
 ) -> None:
     async with working("Hello.") as (agent, bench, _):
         path = bench._checkpoints("s").path
@@ -439,9 +443,9 @@ def resumed(shared: str, tenant: str, tmp_path: Path) -> Working:
     @asynccontextmanager
     async def opened(
         point: str, *script: Any, **options: Any
-    ) -> AsyncIterator[tuple[Agent, hf.Database, ScriptedModel]]:
+    ) -> AsyncIterator[tuple[Agent, clew.Database, ScriptedModel]]:
         await killed_at(point, shared, tenant, tmp_path)
-        async with hf.open(shared) as found:
+        async with clew.open(shared) as found:
             db = found.scope(tenant=tenant)
             async with working_on(db, tmp_path)(*script, **options) as (agent, _, model):
                 yield agent, db, model

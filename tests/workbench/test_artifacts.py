@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import (
+import clew
+from clew.core.errors import (
     ArtifactDamaged,
     InvalidArgument,
     KeyReused,
@@ -19,11 +19,11 @@ from holdfast.core.errors import (
     ThreadNotFound,
     VolumeFull,
 )
-from holdfast.runtime.tools import ToolContext
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.workbench.artifacts import Artifacts, artifact_tools
-from holdfast.workbench.interpreter.port import Shown
-from holdfast.workbench.volume import Volume
+from clew.runtime.tools import ToolContext
+from clew.testing.scripted import ScriptedModel, calls
+from clew.workbench.artifacts import Artifacts, artifact_tools
+from clew.workbench.interpreter.port import Shown
+from clew.workbench.volume import Volume
 from tests.workbench.files import PNG
 
 
@@ -34,7 +34,7 @@ def volume(tmp_path: Path) -> Volume:
 
 
 @pytest.fixture
-async def artifacts(db: hf.Database, volume: Volume) -> Artifacts:
+async def artifacts(db: clew.Database, volume: Volume) -> Artifacts:
     """The artifacts of a new thread."""
     await db.create("t", owner="alice")
     return Artifacts(db, "t", volume, author="alice")
@@ -42,7 +42,7 @@ async def artifacts(db: hf.Database, volume: Volume) -> Artifacts:
 
 @pytest.mark.promise("F-05")
 async def test_what_is_saved_is_read_back_from_the_volume(
-    artifacts: Artifacts, db: hf.Database, tmp_path: Path
+    artifacts: Artifacts, db: clew.Database, tmp_path: Path
 ) -> None:
     saved = await artifacts.save("plot.png", PNG, run="r-1", item="m-1", now=7)
     again = Artifacts(db, "t", Volume(tmp_path / "volume", "acme", "alice"))
@@ -54,7 +54,9 @@ async def test_what_is_saved_is_read_back_from_the_volume(
     assert found.path == f"artifacts/{saved.id}/plot.png"
 
 
-async def test_its_record_commits_with_a_change_of_the_thread(artifacts: Artifacts, db: hf.Database) -> None:
+async def test_its_record_commits_with_a_change_of_the_thread(
+    artifacts: Artifacts, db: clew.Database
+) -> None:
     saved = await artifacts.save("plot.png", PNG, run="r-1")
     change = (await db.thread("t").changesets())[0]
     record = await db.records.get("artifact", saved.id)
@@ -64,14 +66,14 @@ async def test_its_record_commits_with_a_change_of_the_thread(artifacts: Artifac
     assert (record.owner, record.tags) == ("alice", ("t",))
 
 
-async def test_without_its_thread_nothing_is_kept(db: hf.Database, volume: Volume) -> None:
+async def test_without_its_thread_nothing_is_kept(db: clew.Database, volume: Volume) -> None:
     with pytest.raises(ThreadNotFound):
         await Artifacts(db, "none", volume).save("plot.png", PNG)
 
     assert volume.list().files == ()
 
 
-async def test_without_room_there_is_no_record(db: hf.Database, tmp_path: Path) -> None:
+async def test_without_room_there_is_no_record(db: clew.Database, tmp_path: Path) -> None:
     await db.create("t")
     small = Artifacts(db, "t", Volume(tmp_path / "volume", "acme", None, capacity=10))
     with pytest.raises(VolumeFull):
@@ -89,7 +91,7 @@ async def test_two_of_one_name_are_two(artifacts: Artifacts) -> None:
     assert {each.id for each in (await artifacts.list()).artifacts} == {first.id, second.id}
 
 
-async def test_with_a_key_it_is_kept_once(artifacts: Artifacts, db: hf.Database) -> None:
+async def test_with_a_key_it_is_kept_once(artifacts: Artifacts, db: clew.Database) -> None:
     found = await asyncio.gather(*(artifacts.save("plot.png", PNG, key="k") for _ in range(4)))
 
     assert len({each.id for each in found}) == 1
@@ -115,7 +117,7 @@ async def test_a_list_comes_in_pages_the_newest_first(artifacts: Artifacts) -> N
 
 
 async def test_another_thread_has_no_such_artifact(
-    artifacts: Artifacts, db: hf.Database, volume: Volume
+    artifacts: Artifacts, db: clew.Database, volume: Volume
 ) -> None:
     saved = await artifacts.save("plot.png", PNG)
     await db.create("u", owner="alice")
@@ -128,7 +130,7 @@ async def test_another_thread_has_no_such_artifact(
 
 @pytest.mark.promise("F-10")
 async def test_another_user_has_no_such_artifact(
-    artifacts: Artifacts, db: hf.Database, volume: Volume
+    artifacts: Artifacts, db: clew.Database, volume: Volume
 ) -> None:
     saved = await artifacts.save("plot.png", PNG)
     theirs = Artifacts(db.scope(tenant=db.tenant, user="bob"), "t", volume)
@@ -164,7 +166,7 @@ async def test_a_file_that_is_gone_is_named(artifacts: Artifacts, volume: Volume
 
 
 async def test_a_deleted_artifact_is_gone_from_record_and_volume(
-    artifacts: Artifacts, db: hf.Database, volume: Volume
+    artifacts: Artifacts, db: clew.Database, volume: Volume
 ) -> None:
     saved = await artifacts.save("plot.png", PNG)
     await artifacts.delete(saved.id)
@@ -186,7 +188,7 @@ async def test_a_damaged_artifact_can_be_deleted(artifacts: Artifacts, volume: V
 @pytest.mark.promise("B-07")
 @pytest.mark.parametrize("what", ["thread", "owner"])
 async def test_what_is_on_legal_hold_stays(
-    artifacts: Artifacts, db: hf.Database, volume: Volume, what: str
+    artifacts: Artifacts, db: clew.Database, volume: Volume, what: str
 ) -> None:
     saved = await artifacts.save("plot.png", PNG)
     held = {"thread": "t"} if what == "thread" else {"owner": "alice"}
@@ -201,7 +203,7 @@ async def test_what_is_on_legal_hold_stays(
 @pytest.mark.promise("B-07")
 @pytest.mark.parametrize("what", ["thread", "owner"])
 async def test_its_record_is_erased_with_thread_or_owner(
-    artifacts: Artifacts, db: hf.Database, what: str
+    artifacts: Artifacts, db: clew.Database, what: str
 ) -> None:
     saved = await artifacts.save("plot.png", PNG)
     await (db.erase(thread="t") if what == "thread" else db.erase(owner="alice"))
@@ -225,7 +227,7 @@ async def test_what_is_no_picture_is_refused(artifacts: Artifacts) -> None:
         await artifacts.save_picture(Shown(forms={"text/plain": "7"}))
 
 
-async def test_a_model_keeps_files_once_each(artifacts: Artifacts, db: hf.Database, volume: Volume) -> None:
+async def test_a_model_keeps_files_once_each(artifacts: Artifacts, db: clew.Database, volume: Volume) -> None:
     volume.write("buffers/plot.png", PNG)
     model = ScriptedModel(
         calls(
@@ -238,7 +240,7 @@ async def test_a_model_keeps_files_once_each(artifacts: Artifacts, db: hf.Databa
     def of(context: ToolContext) -> Artifacts:
         return Artifacts(db, context.thread, volume)
 
-    async with hf.Runtime(db, model=model, tools=artifact_tools(of)) as runtime:
+    async with clew.Runtime(db, model=model, tools=artifact_tools(of)) as runtime:
         done = await runtime.run_turn("t", "Keep it", user="alice")
     kept = {each.name: each for each in (await artifacts.list()).artifacts}
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.cli.render_bench import new_name, size
+import clew
+from clew.cli.app import run
+from clew.cli.render_bench import new_name, size
 
 MARKDOWN = "# Sea\n\nTwice a day the \x1b[31mwater comes.\n\n## Waves\n\nHigh.\n"
 
@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 
 async def _fill(url: str) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         await db.create("t", owner="alice")
 
 

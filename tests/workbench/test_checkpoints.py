@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import (
-    HoldfastError,
+import clew
+from clew.core.errors import (
+    ClewError,
     InvalidArgument,
     ManifestConflict,
     ManifestUnreadable,
     ManifestWriteFailed,
     VolumeFull,
 )
-from holdfast.core.manifest import read, written
-from holdfast.core.manifest_files import Place
-from holdfast.core.manifest_stamps import read_stamped
-from holdfast.testing import Clock
-from holdfast.workbench.checkpoints import Checkpoints, Restore
-from holdfast.workbench.manifests import exported, load
-from holdfast.workbench.volume import Volume
+from clew.core.manifest import read, written
+from clew.core.manifest_files import Place
+from clew.core.manifest_stamps import read_stamped
+from clew.testing import Clock
+from clew.workbench.checkpoints import Checkpoints, Restore
+from clew.workbench.manifests import exported, load
+from clew.workbench.volume import Volume
 
 PLACE = Place(workspace="default", user="alice", session="s")
 
@@ -35,15 +35,15 @@ def volume(tmp_path: Path) -> Volume:
     return Volume(tmp_path / "volume", "acme", "alice")
 
 
-def kept_by(db: hf.Database, volume: Volume, **options: Any) -> Checkpoints:
+def kept_by(db: clew.Database, volume: Volume, **options: Any) -> Checkpoints:
     return Checkpoints(db, volume, PLACE, clock=options.pop("clock", Clock()), **options)
 
 
-async def said(db: hf.Database, *texts: str) -> hf.Thread:
+async def said(db: clew.Database, *texts: str) -> clew.Thread:
     """The session, with some more said in it."""
     thread = await db.create("s", owner="alice", exist_ok=True)
     for text in texts:
-        await thread.append(items=[hf.user(text)])
+        await thread.append(items=[clew.user(text)])
     return thread
 
 
@@ -68,7 +68,7 @@ def edited(volume: Volume, checkpoints: Checkpoints, **changes: Any) -> None:
 
 
 @pytest.mark.promise("F-01")
-async def test_a_checkpoint_names_the_version_that_it_stands_for(db: hf.Database, volume: Volume) -> None:
+async def test_a_checkpoint_names_the_version_that_it_stands_for(db: clew.Database, volume: Volume) -> None:
     thread = await said(db, "one", "two")
     checkpoints = kept_by(db, volume)
 
@@ -81,7 +81,7 @@ async def test_a_checkpoint_names_the_version_that_it_stands_for(db: hf.Database
 
 
 @pytest.mark.promise("F-02")
-async def test_the_version_is_no_part_of_the_manifest(db: hf.Database, volume: Volume) -> None:
+async def test_the_version_is_no_part_of_the_manifest(db: clew.Database, volume: Volume) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
@@ -92,7 +92,7 @@ async def test_the_version_is_no_part_of_the_manifest(db: hf.Database, volume: V
     assert load(volume, PLACE) == on_disk
 
 
-async def test_what_is_there_already_is_not_written_again(db: hf.Database, volume: Volume) -> None:
+async def test_what_is_there_already_is_not_written_again(db: clew.Database, volume: Volume) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
@@ -103,7 +103,7 @@ async def test_what_is_there_already_is_not_written_again(db: hf.Database, volum
 
 
 @pytest.mark.promise("F-01")
-async def test_a_manifest_behind_the_head_is_folded_forward(db: hf.Database, volume: Volume) -> None:
+async def test_a_manifest_behind_the_head_is_folded_forward(db: clew.Database, volume: Volume) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
@@ -115,7 +115,7 @@ async def test_a_manifest_behind_the_head_is_folded_forward(db: hf.Database, vol
     assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
 
 
-async def test_a_manifest_at_the_head_is_current(db: hf.Database, volume: Volume) -> None:
+async def test_a_manifest_at_the_head_is_current(db: clew.Database, volume: Volume) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
@@ -125,7 +125,7 @@ async def test_a_manifest_at_the_head_is_current(db: hf.Database, volume: Volume
     assert (found.how, found.folded) == (Restore.CURRENT, 0)
 
 
-async def test_a_manifest_that_is_gone_is_rebuilt(db: hf.Database, volume: Volume) -> None:
+async def test_a_manifest_that_is_gone_is_rebuilt(db: clew.Database, volume: Volume) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
 
@@ -135,7 +135,7 @@ async def test_a_manifest_that_is_gone_is_rebuilt(db: hf.Database, volume: Volum
     assert on_volume(volume, checkpoints) == (1, ["one"])
 
 
-async def test_what_nobody_knows_is_fresh(db: hf.Database, volume: Volume) -> None:
+async def test_what_nobody_knows_is_fresh(db: clew.Database, volume: Volume) -> None:
     found = await kept_by(db, volume).restore()
 
     assert found.how is Restore.FRESH
@@ -145,9 +145,9 @@ async def test_what_nobody_knows_is_fresh(db: hf.Database, volume: Volume) -> No
 # What the database does not know is never written over.
 
 
-async def ahead(db: hf.Database, volume: Volume, tmp_path: Path) -> Checkpoints:
+async def ahead(db: clew.Database, volume: Volume, tmp_path: Path) -> Checkpoints:
     """Checkpoints on a database that was set back: it has version 1, and the manifest stands for 3."""
-    async with hf.open(f"sqlite:///{tmp_path / 'newer.db'}") as newer:
+    async with clew.open(f"sqlite:///{tmp_path / 'newer.db'}") as newer:
         await said(newer, "one", "two", "three")
         await kept_by(newer, volume).save()
     await said(db, "one")
@@ -156,7 +156,7 @@ async def ahead(db: hf.Database, volume: Volume, tmp_path: Path) -> Checkpoints:
 
 @pytest.mark.promise("F-01")
 async def test_a_manifest_ahead_of_the_head_is_a_conflict(
-    db: hf.Database, volume: Volume, tmp_path: Path
+    db: clew.Database, volume: Volume, tmp_path: Path
 ) -> None:
     checkpoints = await ahead(db, volume, tmp_path)
 
@@ -168,7 +168,7 @@ async def test_a_manifest_ahead_of_the_head_is_a_conflict(
 
 @pytest.mark.promise("F-01")
 async def test_a_manifest_of_a_lost_database_is_a_conflict(
-    db: hf.Database, volume: Volume, tmp_path: Path
+    db: clew.Database, volume: Volume, tmp_path: Path
 ) -> None:
     await ahead(db, volume, tmp_path)
     await db.thread("s").delete()
@@ -182,7 +182,7 @@ async def test_a_manifest_of_a_lost_database_is_a_conflict(
 @pytest.mark.promise("F-01")
 @pytest.mark.parametrize("turns", [3, 5])
 async def test_a_manifest_of_another_history_is_a_conflict(
-    db: hf.Database, volume: Volume, tmp_path: Path, turns: int
+    db: clew.Database, volume: Volume, tmp_path: Path, turns: int
 ) -> None:
     checkpoints = await ahead(db, volume, tmp_path)
     await said(db, *("another" for _ in range(turns - 1)))
@@ -192,7 +192,7 @@ async def test_a_manifest_of_another_history_is_a_conflict(
     assert on_volume(volume, checkpoints) == (3, ["one", "two", "three"])
 
 
-async def test_a_manifest_that_was_changed_by_hand_is_a_conflict(db: hf.Database, volume: Volume) -> None:
+async def test_a_manifest_that_was_changed_by_hand_is_a_conflict(db: clew.Database, volume: Volume) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
@@ -203,7 +203,7 @@ async def test_a_manifest_that_was_changed_by_hand_is_a_conflict(db: hf.Database
 
 
 async def test_a_manifest_without_a_version_is_taken_up_if_it_says_the_same(
-    db: hf.Database, volume: Volume
+    db: clew.Database, volume: Volume
 ) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
@@ -215,7 +215,7 @@ async def test_a_manifest_without_a_version_is_taken_up_if_it_says_the_same(
 
 
 async def test_a_manifest_without_a_version_that_says_something_else_is_a_conflict(
-    db: hf.Database, volume: Volume
+    db: clew.Database, volume: Volume
 ) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
@@ -227,7 +227,7 @@ async def test_a_manifest_without_a_version_that_says_something_else_is_a_confli
 
 
 @pytest.mark.race
-async def test_two_writers_of_one_session_end_with_the_newest(db: hf.Database, volume: Volume) -> None:
+async def test_two_writers_of_one_session_end_with_the_newest(db: clew.Database, volume: Volume) -> None:
     await said(db, "begin")
     both = [kept_by(db, volume, clock=Clock()) for _ in range(2)]
 
@@ -257,7 +257,7 @@ class RacingVolume(Volume):
 @pytest.mark.race
 @pytest.mark.promise("F-01")
 async def test_a_manifest_that_comes_between_looking_and_writing_is_not_overwritten(
-    db: hf.Database, tmp_path: Path
+    db: clew.Database, tmp_path: Path
 ) -> None:
     volume = RacingVolume(tmp_path / "volume", "acme", "alice")
     checkpoints = await ahead(db, volume, tmp_path)
@@ -271,10 +271,10 @@ async def test_a_manifest_that_comes_between_looking_and_writing_is_not_overwrit
 
 @pytest.mark.promise("B-07")
 async def test_what_was_erased_is_gone_from_the_manifest_at_the_next_checkpoint(
-    db: hf.Database, volume: Volume
+    db: clew.Database, volume: Volume
 ) -> None:
     thread = await said(db, "one")
-    await thread.append(items=[hf.user("a secret", id="m-2")])
+    await thread.append(items=[clew.user("a secret", id="m-2")])
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
     before = b"a secret" in volume.read(checkpoints.path)
@@ -291,7 +291,7 @@ async def test_what_was_erased_is_gone_from_the_manifest_at_the_next_checkpoint(
 
 @pytest.mark.promise("F-01")
 async def test_taking_the_manifest_makes_the_session_what_it_says(
-    db: hf.Database, volume: Volume, tmp_path: Path
+    db: clew.Database, volume: Volume, tmp_path: Path
 ) -> None:
     checkpoints = await ahead(db, volume, tmp_path)
 
@@ -305,7 +305,7 @@ async def test_taking_the_manifest_makes_the_session_what_it_says(
 
 @pytest.mark.promise("F-01")
 async def test_a_lost_database_gets_the_session_back_from_its_manifest(
-    db: hf.Database, volume: Volume, tmp_path: Path
+    db: clew.Database, volume: Volume, tmp_path: Path
 ) -> None:
     await ahead(db, volume, tmp_path)
     await db.thread("s").delete()
@@ -317,7 +317,7 @@ async def test_a_lost_database_gets_the_session_back_from_its_manifest(
 
 
 async def test_taking_the_database_keeps_the_manifest_aside(
-    db: hf.Database, volume: Volume, tmp_path: Path
+    db: clew.Database, volume: Volume, tmp_path: Path
 ) -> None:
     checkpoints = await ahead(db, volume, tmp_path)
     before = volume.read(checkpoints.path)
@@ -329,7 +329,7 @@ async def test_taking_the_database_keeps_the_manifest_aside(
     assert volume.read(aside) == before
 
 
-async def test_what_is_not_there_cannot_be_taken(db: hf.Database, volume: Volume) -> None:
+async def test_what_is_not_there_cannot_be_taken(db: clew.Database, volume: Volume) -> None:
     with pytest.raises(InvalidArgument, match="no manifest"):
         await kept_by(db, volume).take("manifest")
     with pytest.raises(InvalidArgument, match="no session"):
@@ -338,13 +338,13 @@ async def test_what_is_not_there_cannot_be_taken(db: hf.Database, volume: Volume
 
 # Unreadable.
 
-UNREADABLE = [b"", b"{", b"[]", b"\xff\xfe", b"{}", b'{"format":"holdfast.session","version":99}']
+UNREADABLE = [b"", b"{", b"[]", b"\xff\xfe", b"{}", b'{"format":"clew.session","version":99}']
 
 
 @pytest.mark.promise("F-01")
 @pytest.mark.parametrize("content", UNREADABLE)
 async def test_an_unreadable_manifest_is_kept_aside_and_named(
-    db: hf.Database, volume: Volume, content: bytes
+    db: clew.Database, volume: Volume, content: bytes
 ) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
@@ -357,7 +357,7 @@ async def test_an_unreadable_manifest_is_kept_aside_and_named(
     assert (await checkpoints.restore()).how is Restore.REBUILT
 
 
-async def test_the_manifest_of_another_session_is_not_ours(db: hf.Database, volume: Volume) -> None:
+async def test_the_manifest_of_another_session_is_not_ours(db: clew.Database, volume: Volume) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume)
     await checkpoints.save()
@@ -368,7 +368,7 @@ async def test_the_manifest_of_another_session_is_not_ours(db: hf.Database, volu
 
 
 async def test_an_unreadable_manifest_of_an_unknown_session_is_never_taken_for_an_empty_one(
-    db: hf.Database, volume: Volume
+    db: clew.Database, volume: Volume
 ) -> None:
     checkpoints = kept_by(db, volume, persistence="best effort")
     volume.write(checkpoints.path, b"{")
@@ -398,7 +398,9 @@ def full(tmp_path: Path) -> FullVolume:
     return FullVolume(tmp_path / "volume", "acme", "alice")
 
 
-async def test_strict_persistence_raises_what_could_not_be_written(db: hf.Database, full: FullVolume) -> None:
+async def test_strict_persistence_raises_what_could_not_be_written(
+    db: clew.Database, full: FullVolume
+) -> None:
     await said(db, "one")
 
     with pytest.raises(ManifestWriteFailed, match="room for 0"):
@@ -406,7 +408,7 @@ async def test_strict_persistence_raises_what_could_not_be_written(db: hf.Databa
 
 
 async def test_best_effort_says_what_could_not_be_written_and_tries_again(
-    db: hf.Database, full: FullVolume
+    db: clew.Database, full: FullVolume
 ) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, full, persistence="best effort")
@@ -421,7 +423,7 @@ async def test_best_effort_says_what_could_not_be_written_and_tries_again(
 
 @pytest.mark.promise("F-01")
 async def test_a_checkpoint_that_was_skipped_never_makes_the_next_one_overwrite(
-    db: hf.Database, volume: Volume, tmp_path: Path
+    db: clew.Database, volume: Volume, tmp_path: Path
 ) -> None:
     checkpoints = await ahead(db, volume, tmp_path)
     best = kept_by(db, volume, persistence="best effort")
@@ -438,7 +440,7 @@ async def test_a_checkpoint_that_was_skipped_never_makes_the_next_one_overwrite(
 
 
 async def test_best_effort_writes_an_unreadable_manifest_anew_and_says_so(
-    db: hf.Database, volume: Volume
+    db: clew.Database, volume: Volume
 ) -> None:
     await said(db, "one")
     checkpoints = kept_by(db, volume, persistence="best effort")
@@ -451,5 +453,5 @@ async def test_best_effort_writes_an_unreadable_manifest_anew_and_says_so(
 
 
 @pytest.mark.parametrize("kind", [ManifestConflict, ManifestUnreadable, ManifestWriteFailed])
-def test_every_problem_of_a_manifest_has_a_code_of_its_own(kind: type[HoldfastError]) -> None:
+def test_every_problem_of_a_manifest_has_a_code_of_its_own(kind: type[ClewError]) -> None:
     assert kind.code.startswith("manifest_")

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.models import Reply, Usage
-from holdfast.runtime.steps import Price
-from holdfast.runtime.tools import Effect, tool
-from holdfast.testing.scripted import ScriptedModel, calls
+import clew
+from clew.cli.app import run
+from clew.core.errors import ModelFailed
+from clew.runtime.engine import Runtime
+from clew.runtime.models import Reply, Usage
+from clew.runtime.steps import Price
+from clew.runtime.tools import Effect, tool
+from clew.testing.scripted import ScriptedModel, calls
 
 AGENTS = """
 def echo(example):
@@ -41,10 +41,10 @@ async def weather(city: str) -> str:
 
 
 async def _fill(url: str) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         thread = await db.create("t", owner="alice")
-        await thread.append(items=[hf.user("Hi"), hf.assistant("Hello.")])
-        await thread.append(items=[hf.user("Bye"), hf.assistant("Ciao.")])
+        await thread.append(items=[clew.user("Hi"), clew.assistant("Hello.")])
+        await thread.append(items=[clew.user("Bye"), clew.assistant("Ciao.")])
         asked = calls(("c1", "weather", {"city": "Oslo"}))
         said = Reply(text="Sunny.", usage=Usage(calls=1, input_tokens=1000, output_tokens=100))
         prices = {"scripted": Price(input=1.0, output=10.0)}

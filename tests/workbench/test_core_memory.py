@@ -7,22 +7,22 @@ from typing import Annotated, Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import (
+import clew
+from clew.core.errors import (
     BlockFull,
     BlockNotFound,
     InvalidArgument,
     StateConflict,
     VersionConflict,
 )
-from holdfast.core.manifest import MEMORY, manifest_from
-from holdfast.core.values import Changeset, Committed, Exact
-from holdfast.runtime.logs import Log
-from holdfast.runtime.messages import Message
-from holdfast.runtime.tools import Effect
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.thread import Thread
-from holdfast.workbench.core_memory import (
+from clew.core.manifest import MEMORY, manifest_from
+from clew.core.values import Changeset, Committed, Exact
+from clew.runtime.logs import Log
+from clew.runtime.messages import Message
+from clew.runtime.tools import Effect
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.thread import Thread
+from clew.workbench.core_memory import (
     BlockLimits,
     CoreMemory,
     CoreMemoryField,
@@ -36,16 +36,16 @@ from holdfast.workbench.core_memory import (
 SHORT = BlockLimits(blocks={"human": 20}, other=10)
 
 
-class Working(hf.State):
+class Working(clew.State):
     """A chat with core memory."""
 
-    message: Annotated[str, hf.input]
-    history: Annotated[Log[Message], hf.append]
+    message: Annotated[str, clew.input]
+    history: Annotated[Log[Message], clew.append]
     core_memory: CoreMemoryField
     reply: str = ""
 
 
-async def memory_of(db: hf.Database, **more: Any) -> CoreMemory:
+async def memory_of(db: clew.Database, **more: Any) -> CoreMemory:
     """The core memory of a new thread."""
     return CoreMemory(await db.create("t", owner="alice"), **more)
 
@@ -124,7 +124,7 @@ def test_no_line_of_a_block_passes_for_a_heading() -> None:
 
 
 @pytest.mark.promise("F-02")
-async def test_what_is_written_is_in_the_state_and_the_manifest(db: hf.Database) -> None:
+async def test_what_is_written_is_in_the_state_and_the_manifest(db: clew.Database) -> None:
     memory = await memory_of(db)
     await memory.append("human", "Her name is Ada.")
     await memory.append("human", "She likes tea.")
@@ -136,7 +136,7 @@ async def test_what_is_written_is_in_the_state_and_the_manifest(db: hf.Database)
     assert (await db.thread("t").state())[MEMORY] == {"human": "Her name is Ada.\nShe likes coffee."}
 
 
-async def test_an_earlier_version_is_still_to_be_read(db: hf.Database) -> None:
+async def test_an_earlier_version_is_still_to_be_read(db: clew.Database) -> None:
     memory = await memory_of(db)
     await memory.put("human", "Ada")
     await memory.put("human", "Eve")
@@ -144,7 +144,7 @@ async def test_an_earlier_version_is_still_to_be_read(db: hf.Database) -> None:
     assert (await memory.blocks(at=1)).blocks["human"] == "Ada"
 
 
-async def test_what_does_not_fit_changes_nothing(db: hf.Database) -> None:
+async def test_what_does_not_fit_changes_nothing(db: clew.Database) -> None:
     memory = await memory_of(db, limits=SHORT)
     with pytest.raises(BlockFull):
         await memory.put("human", "x" * 21)
@@ -152,7 +152,7 @@ async def test_what_does_not_fit_changes_nothing(db: hf.Database) -> None:
     assert (await memory.blocks()).version == 0
 
 
-async def test_a_change_says_what_it_is_and_by_whom(db: hf.Database) -> None:
+async def test_a_change_says_what_it_is_and_by_whom(db: clew.Database) -> None:
     memory = await memory_of(db, author="alice")
     await memory.put("human", "Ada")
     change = (await db.thread("t").changesets())[0]
@@ -161,7 +161,7 @@ async def test_a_change_says_what_it_is_and_by_whom(db: hf.Database) -> None:
 
 
 @pytest.mark.promise("T-01")
-async def test_two_blocks_are_changed_at_once_and_both_stay(db: hf.Database) -> None:
+async def test_two_blocks_are_changed_at_once_and_both_stay(db: clew.Database) -> None:
     await db.create("t")
     other = CoreMemory(db.thread("t"))
     mine = CoreMemory(between(db.thread("t"), lambda: other.put("persona", "Kind.")))
@@ -172,7 +172,7 @@ async def test_two_blocks_are_changed_at_once_and_both_stay(db: hf.Database) -> 
 
 
 @pytest.mark.promise("T-01")
-async def test_of_two_changes_of_one_block_the_slower_is_refused(db: hf.Database) -> None:
+async def test_of_two_changes_of_one_block_the_slower_is_refused(db: clew.Database) -> None:
     await db.create("t")
     other = CoreMemory(db.thread("t"))
     mine = CoreMemory(between(db.thread("t"), lambda: other.append("human", "Eve")))
@@ -183,7 +183,7 @@ async def test_of_two_changes_of_one_block_the_slower_is_refused(db: hf.Database
     assert (await other.blocks()).blocks["human"] == "Eve"
 
 
-async def test_a_version_that_is_expected_is_about_the_block(db: hf.Database) -> None:
+async def test_a_version_that_is_expected_is_about_the_block(db: clew.Database) -> None:
     memory = await memory_of(db)
     await memory.put("human", "Ada")
     await memory.put("persona", "Kind.")
@@ -196,12 +196,12 @@ async def test_a_version_that_is_expected_is_about_the_block(db: hf.Database) ->
 
 
 @pytest.mark.promise("F-03")
-async def test_an_import_without_core_memory_brings_back_how_it_began(db: hf.Database) -> None:
-    from holdfast.core.manifest import replacement
+async def test_an_import_without_core_memory_brings_back_how_it_began(db: clew.Database) -> None:
+    from clew.core.manifest import replacement
 
     memory = await memory_of(db)
     await memory.put("human", "Ada")
-    empty = manifest_from({"format": "holdfast.session", "version": 1, "session": "t", "state": {}})
+    empty = manifest_from({"format": "clew.session", "version": 1, "session": "t", "state": {}})
     await db.thread("t").append(replacement(await db.thread("t").head(), empty, {}))
 
     assert (await memory.blocks()).blocks == {"human": "", "persona": "", "scratchpad": ""}
@@ -210,17 +210,17 @@ async def test_an_import_without_core_memory_brings_back_how_it_began(db: hf.Dat
 # Tools.
 
 
-def run(db: hf.Database, *said: Any) -> hf.Runtime[Any, Any]:
+def run(db: clew.Database, *said: Any) -> clew.Runtime[Any, Any]:
     """A runtime whose model calls the tools as it is told."""
-    return hf.Runtime(db, schema=Working, model=ScriptedModel(*said), tools=core_memory_tools(SHORT))
+    return clew.Runtime(db, schema=Working, model=ScriptedModel(*said), tools=core_memory_tools(SHORT))
 
 
-async def outputs(db: hf.Database) -> list[Any]:
+async def outputs(db: clew.Database) -> list[Any]:
     """What the tools answered."""
     return [item.body["output"] for item in await db.thread("t").items() if item.kind == "result"]
 
 
-async def test_a_model_changes_core_memory_by_its_tools(db: hf.Database) -> None:
+async def test_a_model_changes_core_memory_by_its_tools(db: clew.Database) -> None:
     said = (
         calls(("c1", "core_memory_append", {"block": "human", "text": "Ada, 36"})),
         calls(("c2", "core_memory_replace", {"block": "human", "old": ", 36", "new": ""})),
@@ -236,7 +236,7 @@ async def test_a_model_changes_core_memory_by_its_tools(db: hf.Database) -> None
     ]
 
 
-async def test_a_model_reads_why_its_change_was_refused(db: hf.Database) -> None:
+async def test_a_model_reads_why_its_change_was_refused(db: clew.Database) -> None:
     said = (
         calls(
             ("c1", "core_memory_append", {"block": "human", "text": "x" * 21}),
@@ -254,7 +254,7 @@ async def test_a_model_reads_why_its_change_was_refused(db: hf.Database) -> None
     ]
 
 
-async def test_two_blocks_are_changed_side_by_side_in_one_answer(db: hf.Database) -> None:
+async def test_two_blocks_are_changed_side_by_side_in_one_answer(db: clew.Database) -> None:
     said = (
         calls(
             ("c1", "core_memory_append", {"block": "human", "text": "Ada"}),
@@ -269,20 +269,20 @@ async def test_two_blocks_are_changed_side_by_side_in_one_answer(db: hf.Database
     assert (blocks["human"], blocks["persona"]) == ("Ada", "Kind.")
 
 
-async def test_a_person_changes_a_block_while_a_turn_runs(db: hf.Database) -> None:
+async def test_a_person_changes_a_block_while_a_turn_runs(db: clew.Database) -> None:
     async def editing(text: str) -> str:
         """Look something up, while somebody edits."""
         await CoreMemory(db.thread("t")).put("persona", "Kind.")
         return text
 
-    looking = hf.tool(effect=Effect.NONE)(editing)
+    looking = clew.tool(effect=Effect.NONE)(editing)
     said = (
         calls(("c1", "editing", {"text": "x"})),
         calls(("c2", "core_memory_append", {"block": "human", "text": "Ada"})),
         "Noted.",
     )
     tools = [*core_memory_tools(SHORT), looking]
-    async with hf.Runtime(db, schema=Working, model=ScriptedModel(*said), tools=tools) as runtime:
+    async with clew.Runtime(db, schema=Working, model=ScriptedModel(*said), tools=tools) as runtime:
         done = await runtime.run_turn("t", "I am Ada", user="alice")
     blocks = (await CoreMemory(db.thread("t")).blocks()).blocks
 

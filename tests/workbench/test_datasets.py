@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.tools import Effect, tool
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.threads.archive import export_threads, kinds_of
-from holdfast.threads.database import Database
-from holdfast.workbench import datasets as keeping
-from holdfast.workbench.datasets import (
+import clew
+from clew.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
+from clew.core.values import RecordQuery
+from clew.runtime.engine import Runtime
+from clew.runtime.tools import Effect, tool
+from clew.testing.scripted import ScriptedModel, calls
+from clew.threads.archive import export_threads, kinds_of
+from clew.threads.database import Database
+from clew.workbench import datasets as keeping
+from clew.workbench.datasets import (
     Choice,
     Dataset,
     add_examples,
@@ -26,7 +26,7 @@ from holdfast.workbench.datasets import (
     every_example,
     make_dataset,
 )
-from holdfast.workbench.examples import Example, Said, examples_from, line_of
+from clew.workbench.examples import Example, Said, examples_from, line_of
 
 NOW = 1_750_000_000_000
 
@@ -34,7 +34,7 @@ NOW = 1_750_000_000_000
 @pytest.fixture
 async def local() -> AsyncIterator[Database]:
     """A database in memory, for what does not depend on the store."""
-    async with hf.open("memory://") as database:
+    async with clew.open("memory://") as database:
         yield database
 
 
@@ -42,7 +42,7 @@ async def talk(db: Database, id: str, *said: str, owner: str | None = "alice") -
     """A thread in which user and assistant take turns."""
     thread = await db.create(id, owner=owner)
     for number, text in enumerate(said):
-        await thread.append(items=[hf.assistant(text) if number % 2 else hf.user(text)])
+        await thread.append(items=[clew.assistant(text) if number % 2 else clew.user(text)])
 
 
 async def all_of(db: Database, name: str = "set") -> list[Example]:
@@ -66,7 +66,7 @@ async def test_each_answered_turn_becomes_an_example(db: Database) -> None:
 async def test_a_turn_becomes_an_example_once(db: Database) -> None:
     await talk(db, "t", "Hi", "Hello.")
     await make_dataset(db, "set", Choice(threads=("t",)), now=NOW)
-    await db.thread("t").append(items=[hf.user("More"), hf.assistant("Sure.")])
+    await db.thread("t").append(items=[clew.user("More"), clew.assistant("Sure.")])
     again = await make_dataset(db, "set", Choice(threads=("t",)), now=NOW + 1)
 
     assert (again.added, again.known) == (1, 1)
@@ -90,7 +90,7 @@ async def test_a_turn_with_tools_is_the_question_and_the_last_answer(local: Data
 
 async def test_a_greeting_is_part_of_the_conversation_and_no_answer(local: Database) -> None:
     thread = await local.create("t")
-    await thread.append(items=[hf.assistant("Welcome."), hf.user("Hi"), hf.assistant("Hello.")])
+    await thread.append(items=[clew.assistant("Welcome."), clew.user("Hi"), clew.assistant("Hello.")])
     await make_dataset(local, "set", Choice(threads=("t",)), now=NOW)
     [example] = await all_of(local)
 
@@ -100,7 +100,7 @@ async def test_a_greeting_is_part_of_the_conversation_and_no_answer(local: Datab
 async def test_what_a_framework_wrote_becomes_examples_too(local: Database) -> None:
     thread = await local.create("t")
     bodies = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
-    await thread.append(items=[hf.Item(body=body, format="openai.responses") for body in bodies])
+    await thread.append(items=[clew.Item(body=body, format="openai.responses") for body in bodies])
     await make_dataset(local, "set", Choice(threads=("t",)), now=NOW)
 
     assert [(each.question, each.expected) for each in await all_of(local)] == [("Hi", "Hello.")]
@@ -109,7 +109,7 @@ async def test_what_a_framework_wrote_becomes_examples_too(local: Database) -> N
 async def test_threads_are_chosen_by_label_owner_and_words(db: Database) -> None:
     await talk(db, "garden", "How are the beans?", "Green.")
     await talk(db, "sea", "How is the harbour?", "Blue.", owner="bob")
-    await db.thread("garden").append(patches=[hf.set(["$thread"], {"labels": ["good"]})])
+    await db.thread("garden").append(patches=[clew.set(["$thread"], {"labels": ["good"]})])
     chosen = {
         "label": Choice(label="good"),
         "owner": Choice(owner="bob"),
@@ -282,7 +282,7 @@ async def test_the_export_of_a_person_holds_what_was_made_of_their_threads(db: D
     await talk(db, "his", "Hi", "Hello.", owner="bob")
     await make_dataset(db, "set", Choice(threads=("hers", "his")), now=NOW)
     mine = db.scope(tenant=db.tenant, user="alice")
-    scope = hf.core.values.Scope(tenant=db.tenant, user="alice")
+    scope = clew.core.values.Scope(tenant=db.tenant, user="alice")
     kinds = await kinds_of(mine.store, scope, "alice", ())
     lines = [json.loads(line) async for line in export_threads(mine.store, scope, kinds=kinds)]
     told = [line for line in lines if line.get("kind") == "example"]

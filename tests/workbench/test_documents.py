@@ -11,22 +11,22 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import (
+import clew
+from clew.core.errors import (
     DocumentEmpty,
     RecordNotFound,
     VolumeFileChanged,
     VolumeFileNotFound,
     VolumePathRefused,
 )
-from holdfast.core.manifest import DOCUMENTS, logs_of, manifest_of, read, replacement, written
-from holdfast.core.values import Result, Scope, Write
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.workbench.document_tools import document_tools
-from holdfast.workbench.documents import COPIES, TEXTS, Documents, documents_of, safe_name
-from holdfast.workbench.reading import extracting
-from holdfast.workbench.volume import Volume
-from holdfast.workbench.volumes import Volumes
+from clew.core.manifest import DOCUMENTS, logs_of, manifest_of, read, replacement, written
+from clew.core.values import Result, Scope, Write
+from clew.testing.scripted import ScriptedModel, calls
+from clew.workbench.document_tools import document_tools
+from clew.workbench.documents import COPIES, TEXTS, Documents, documents_of, safe_name
+from clew.workbench.reading import extracting
+from clew.workbench.volume import Volume
+from clew.workbench.volumes import Volumes
 from tests.workbench.files import MARKDOWN, pdf
 
 NOTES = b"Tea at four.\n\nThe harbour is closed."
@@ -39,7 +39,7 @@ def volume(tmp_path: Path) -> Volume:
 
 
 @pytest.fixture
-async def documents(db: hf.Database, volume: Volume) -> Documents:
+async def documents(db: clew.Database, volume: Volume) -> Documents:
     """The documents of a new thread."""
     await db.create("t", owner="alice")
     return Documents(db, "t", volume, author="alice")
@@ -105,7 +105,7 @@ async def test_no_path_leads_out_of_the_volume(documents: Documents, path: str) 
 
 
 async def test_another_user_has_no_such_document(
-    documents: Documents, db: hf.Database, tmp_path: Path
+    documents: Documents, db: clew.Database, tmp_path: Path
 ) -> None:
     document = await documents.add("notes.txt", NOTES)
     await db.create("u", owner="bob")
@@ -153,7 +153,7 @@ async def test_another_document_is_made_the_active_one(documents: Documents) -> 
 
 
 async def test_an_unloaded_document_is_gone_and_its_file_is_not(
-    documents: Documents, db: hf.Database, volume: Volume
+    documents: Documents, db: clew.Database, volume: Volume
 ) -> None:
     first = await documents.add("sea.md", MARKDOWN.encode())
     second = await documents.add("notes.txt", NOTES)
@@ -179,10 +179,10 @@ async def test_without_a_document_there_is_nothing_to_look_at(documents: Documen
         await documents.peek()
 
 
-class Late(hf.Database):
+class Late(clew.Database):
     """A database in which somebody else does some work right before the first change."""
 
-    def __init__(self, db: hf.Database, work: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, db: clew.Database, work: Callable[[], Awaitable[object]]) -> None:
         super().__init__(db.store, Scope(tenant=db.tenant))
         self._work = [work]
 
@@ -194,7 +194,7 @@ class Late(hf.Database):
 
 
 async def test_two_load_at_the_same_moment_and_both_documents_are_there(
-    documents: Documents, db: hf.Database, volume: Volume
+    documents: Documents, db: clew.Database, volume: Volume
 ) -> None:
     mine = Documents(Late(db, lambda: documents.add("notes.txt", NOTES)), "t", volume)
     await mine.add("sea.md", MARKDOWN.encode())
@@ -203,7 +203,7 @@ async def test_two_load_at_the_same_moment_and_both_documents_are_there(
 
 
 async def test_an_unload_keeps_what_somebody_else_loaded_meanwhile(
-    documents: Documents, db: hf.Database, volume: Volume
+    documents: Documents, db: clew.Database, volume: Volume
 ) -> None:
     first = await documents.add("sea.md", MARKDOWN.encode())
     mine = Documents(Late(db, lambda: documents.add("notes.txt", NOTES)), "t", volume)
@@ -278,7 +278,7 @@ async def test_a_kept_text_that_was_tampered_with_is_read_anew(documents: Docume
 
 @pytest.mark.promise("F-05")
 async def test_a_new_process_finds_the_documents_on_the_volume(
-    documents: Documents, db: hf.Database, tmp_path: Path
+    documents: Documents, db: clew.Database, tmp_path: Path
 ) -> None:
     await documents.add("sea.pdf", pdf("Twice a day"))
     again = Documents(db, "t", Volume(tmp_path / "volume", "acme", "alice"))
@@ -288,7 +288,7 @@ async def test_a_new_process_finds_the_documents_on_the_volume(
 
 @pytest.mark.promise("F-02")
 async def test_a_session_from_a_manifest_finds_its_documents(
-    documents: Documents, db: hf.Database, volume: Volume
+    documents: Documents, db: clew.Database, volume: Volume
 ) -> None:
     await documents.add("sea.md", MARKDOWN.encode())
     first = await documents.add("notes.txt", NOTES)
@@ -303,7 +303,7 @@ async def test_a_session_from_a_manifest_finds_its_documents(
 
 
 @pytest.mark.promise("F-03")
-async def test_an_import_without_documents_leaves_none(documents: Documents, db: hf.Database) -> None:
+async def test_an_import_without_documents_leaves_none(documents: Documents, db: clew.Database) -> None:
     await documents.add("notes.txt", NOTES)
     bare = json.loads(await manifest_bytes(db, "t"))
     bare["state"]["document_paths"] = []
@@ -315,10 +315,10 @@ async def test_an_import_without_documents_leaves_none(documents: Documents, db:
 
 
 async def test_a_manifest_from_elsewhere_names_documents_by_path_alone(
-    documents: Documents, db: hf.Database, volume: Volume
+    documents: Documents, db: clew.Database, volume: Volume
 ) -> None:
     volume.write("memory/notes.txt", NOTES)
-    await db.thread("t").append(patches=[hf.set([DOCUMENTS], ["memory/notes.txt"])])
+    await db.thread("t").append(patches=[clew.set([DOCUMENTS], ["memory/notes.txt"])])
 
     assert (await documents.list()).conditions == {"memory/notes.txt": "unknown"}
     assert (await documents.peek(length=3)).text == "Tea"
@@ -331,7 +331,7 @@ def test_details_that_make_no_sense_are_none(details: Any) -> None:
     assert found["memory/notes.txt"].sha256 is None
 
 
-async def manifest_bytes(db: hf.Database, id: str) -> bytes:
+async def manifest_bytes(db: clew.Database, id: str) -> bytes:
     """The manifest of a thread as a file has it."""
     thread = db.thread(id)
     head = await thread.head()
@@ -347,7 +347,7 @@ def holding(root: Path, text: bytes) -> list[str]:
     return [path.name for path in root.rglob("*") if path.is_file() and text in path.read_bytes()]
 
 
-async def diary(db: hf.Database, root: Path, id: str, owner: str) -> Documents:
+async def diary(db: clew.Database, root: Path, id: str, owner: str) -> Documents:
     """The documents of a new thread: one of its own, and one that others have too."""
     await db.create(id, owner=owner)
     documents = Documents(db, id, Volume(root, db.tenant, owner))
@@ -359,10 +359,10 @@ async def diary(db: hf.Database, root: Path, id: str, owner: str) -> Documents:
 @pytest.mark.promise("B-07")
 @pytest.mark.parametrize("what", ["thread", "owner"])
 async def test_what_was_given_to_a_thread_is_erased_with_it(
-    db: hf.Database, tmp_path: Path, what: str
+    db: clew.Database, tmp_path: Path, what: str
 ) -> None:
     root = tmp_path / "volume"
-    owned = hf.Database(db.store, Scope(tenant=db.tenant), files=Volumes(root))
+    owned = clew.Database(db.store, Scope(tenant=db.tenant), files=Volumes(root))
     mine = await diary(owned, root, "t", "alice")
     left = await diary(owned, root, "other", "alice" if what == "thread" else "bob")
     await mine.unload((await mine.list()).documents[0].path)
@@ -379,7 +379,7 @@ async def test_what_was_given_to_a_thread_is_erased_with_it(
 
 
 async def test_a_model_lists_reads_and_searches_documents(
-    documents: Documents, db: hf.Database, volume: Volume
+    documents: Documents, db: clew.Database, volume: Volume
 ) -> None:
     document = await documents.add("sea.md", MARKDOWN.encode())
     model = ScriptedModel(
@@ -392,7 +392,7 @@ async def test_a_model_lists_reads_and_searches_documents(
         "Read.",
     )
     tools = document_tools(lambda context: Documents(db, context.thread, volume))
-    async with hf.Runtime(db, model=model, tools=tools) as runtime:
+    async with clew.Runtime(db, model=model, tools=tools) as runtime:
         await runtime.run_turn("t", "What is in it?", user="alice")
     items = await db.thread("t").items()
     told = {item.call: item.body["output"] for item in items if item.kind == "result"}

@@ -12,20 +12,20 @@ from typing import Any
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument, RecordNotFound, StoreUnavailable
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.models import Reply, Usage
-from holdfast.runtime.schema import Conversation
-from holdfast.runtime.steps import Price
-from holdfast.testing.clock import Clock
-from holdfast.testing.faults import FailingStore
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
-from holdfast.workbench.datasets import Choice, add_examples, drop_dataset, make_dataset
-from holdfast.workbench.examples import Example, Said
-from holdfast.workbench.experiments import (
+import clew
+from clew.core.errors import InvalidArgument, RecordNotFound, StoreUnavailable
+from clew.runtime.context import Context
+from clew.runtime.draft import Delta
+from clew.runtime.models import Reply, Usage
+from clew.runtime.schema import Conversation
+from clew.runtime.steps import Price
+from clew.testing.clock import Clock
+from clew.testing.faults import FailingStore
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
+from clew.workbench.datasets import Choice, add_examples, drop_dataset, make_dataset
+from clew.workbench.examples import Example, Said
+from clew.workbench.experiments import (
     Experiment,
     Plan,
     compare,
@@ -34,10 +34,10 @@ from holdfast.workbench.experiments import (
     experiment,
     experiments,
 )
-from holdfast.workbench.results import Result, Summary, summed
-from holdfast.workbench.scoring import SCORERS, Score, exact, score_of
-from holdfast.workbench.subjects import asked
-from holdfast.workbench.trying import Terms, run_experiment
+from clew.workbench.results import Result, Summary, summed
+from clew.workbench.scoring import SCORERS, Score, exact, score_of
+from clew.workbench.subjects import asked
+from clew.workbench.trying import Terms, run_experiment
 
 NOW = 1_750_000_000_000
 PLAN = Plan(dataset="sums", subject="a calculator", scorer="exact")
@@ -46,7 +46,7 @@ PLAN = Plan(dataset="sums", subject="a calculator", scorer="exact")
 @pytest.fixture
 async def local() -> AsyncIterator[Database]:
     """A database in memory, for what does not depend on the store."""
-    async with hf.open("memory://") as database:
+    async with clew.open("memory://") as database:
         yield database
 
 
@@ -90,7 +90,9 @@ async def test_every_example_is_asked_scored_and_kept(db: Database) -> None:
 
 async def test_a_model_is_asked_with_what_was_said_before(local: Database) -> None:
     thread = await local.create("t")
-    await thread.append(items=[hf.user("Hi"), hf.assistant("Hello."), hf.user("Bye"), hf.assistant("Ciao.")])
+    await thread.append(
+        items=[clew.user("Hi"), clew.assistant("Hello."), clew.user("Bye"), clew.assistant("Ciao.")]
+    )
     await make_dataset(local, "sums", Choice(threads=("t",)), now=NOW)
     model = ScriptedModel("Hello.", "Ciao.")
     done = await run_experiment(local, "first", PLAN, asked(model), exact, Terms(at_once=1))
@@ -230,7 +232,7 @@ async def test_an_experiment_goes_on_where_it_stopped(db: Database) -> None:
 @pytest.mark.promise("F-12")
 async def test_a_killed_experiment_goes_on_in_another_process(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path / 'agent.db'}"
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         await sums(db)
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.workbench.experimenting", url, stdout=asyncio.subprocess.PIPE
@@ -239,7 +241,7 @@ async def test_a_killed_experiment_goes_on_in_another_process(tmp_path: Any) -> 
     lines = [(await child.stdout.readline()).decode().strip() for _ in range(3)]
     os.kill(child.pid, signal.SIGKILL)
     await child.wait()
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         before = await experiment(db, "first")
         heard: list[str] = []
 
@@ -391,7 +393,7 @@ async def test_experiments_are_listed_newest_first_and_deleted_whole(db: Databas
 async def test_the_erasure_of_a_person_removes_their_results(db: Database) -> None:
     for owner in ("alice", "bob"):
         thread = await db.create(f"{owner}-1", owner=owner)
-        await thread.append(items=[hf.user(f"I am {owner}"), hf.assistant("Hello.")])
+        await thread.append(items=[clew.user(f"I am {owner}"), clew.assistant("Hello.")])
     await make_dataset(db, "sums", Choice(threads=("alice-1", "bob-1")), now=NOW)
     await run_experiment(db, "first", PLAN, lambda example: f"Well, {example.question}", exact)
     before = [result.output for result in await all_of(db)]
@@ -417,7 +419,7 @@ async def test_a_result_belongs_to_whom_its_example_belongs_to(db: Database) -> 
 @pytest.mark.promise("B-07")
 async def test_an_example_that_is_erased_while_it_is_asked_leaves_no_result(db: Database) -> None:
     thread = await db.create("hers", owner="alice")
-    await thread.append(items=[hf.user("My secret"), hf.assistant("I see.")])
+    await thread.append(items=[clew.user("My secret"), clew.assistant("I see.")])
     await make_dataset(db, "sums", Choice(threads=("hers",)), now=NOW)
 
     async def erasing(example: Example) -> str:

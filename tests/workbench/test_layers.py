@@ -13,15 +13,15 @@ from typing import Any
 import psutil
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import HoldfastError, ThreadNotFound, VersionNotFound, VolumeFileNotFound
-from holdfast.core.values import Scope
-from holdfast.threads.archive import export_threads, import_threads
-from holdfast.workbench.core_memory import CoreMemory, blocks_of
-from holdfast.workbench.interpreter.local import LocalInterpreters
-from holdfast.workbench.interpreter.port import Interpreters, Printed
-from holdfast.workbench.sessions import Opened, Workbench
-from holdfast.workbench.volume import Volume
+import clew
+from clew.core.errors import ClewError, ThreadNotFound, VersionNotFound, VolumeFileNotFound
+from clew.core.values import Scope
+from clew.threads.archive import export_threads, import_threads
+from clew.workbench.core_memory import CoreMemory, blocks_of
+from clew.workbench.interpreter.local import LocalInterpreters
+from clew.workbench.interpreter.port import Interpreters, Printed
+from clew.workbench.sessions import Opened, Workbench
+from clew.workbench.volume import Volume
 from tests.workbench.in_process import InProcesses
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/three-layers.md"
@@ -43,7 +43,7 @@ def rows() -> dict[str, dict[str, str]]:
 class World:
     """A session that has something in every layer, and what can be done to it."""
 
-    def __init__(self, db: hf.Database, folder: Path, interpreters: Interpreters) -> None:
+    def __init__(self, db: clew.Database, folder: Path, interpreters: Interpreters) -> None:
         self.db = db
         self.root = folder / "volume"
         self.name = "main"
@@ -70,10 +70,10 @@ class World:
         self.bench.volume.write("memory/note.md", b"North is up.")
         await CoreMemory(thread).append("human", "Likes maps.")
         await self.run("x = 41")
-        self.first = (await thread.append(items=[hf.user("one"), hf.assistant("yes")])).version
+        self.first = (await thread.append(items=[clew.user("one"), clew.assistant("yes")])).version
         scope = Scope(tenant=self.db.tenant)
         self.backup = [line async for line in export_threads(self.db.store, scope, ["s"])]
-        await thread.append(items=[hf.user("two")])
+        await thread.append(items=[clew.user("two")])
         await self.bench.checkpoint()
 
     async def run(self, code: str) -> str:
@@ -97,7 +97,7 @@ class World:
         """Open the session again; if that is refused, as the caller would go on."""
         try:
             return await self.bench.open("s")
-        except HoldfastError as error:
+        except ClewError as error:
             self.named = error.code
             return await self.bench.open("s", take=self.take)
 
@@ -172,7 +172,7 @@ async def torn(world: World) -> None:
 
 
 async def the_last_checkpoint(world: World) -> None:
-    await world.db.thread("s").append(patches=[hf.set(["mood"], "calm")])
+    await world.db.thread("s").append(patches=[clew.set(["mood"], "calm")])
 
 
 async def moved(world: World) -> None:
@@ -236,7 +236,7 @@ def manifest_of(world: World) -> Path:
 
 
 @asynccontextmanager
-async def a_world(db: hf.Database, folder: Path, interpreters: Interpreters) -> AsyncIterator[World]:
+async def a_world(db: clew.Database, folder: Path, interpreters: Interpreters) -> AsyncIterator[World]:
     world = World(db, folder, interpreters)
     await world.live()
     try:
@@ -246,12 +246,14 @@ async def a_world(db: hf.Database, folder: Path, interpreters: Interpreters) -> 
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-async def lasting(request: pytest.FixtureRequest, tmp_path: Path, tenant: str) -> AsyncIterator[hf.Database]:
+async def lasting(
+    request: pytest.FixtureRequest, tmp_path: Path, tenant: str
+) -> AsyncIterator[clew.Database]:
     """A database that outlives processes."""
     url = f"sqlite:///{tmp_path}/agent.db"
     if request.param == "postgres":
         url = request.getfixturevalue("postgres_url")
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         yield db.scope(tenant=tenant)
 
 
@@ -261,7 +263,7 @@ def test_the_page_has_a_row_for_everything_that_is_destroyed() -> None:
 
 @pytest.mark.promise("F-01", "F-05")
 @pytest.mark.parametrize("what", DESTROYED)
-async def test_what_survives_is_what_the_page_says(lasting: hf.Database, tmp_path: Path, what: str) -> None:
+async def test_what_survives_is_what_the_page_says(lasting: clew.Database, tmp_path: Path, what: str) -> None:
     async with a_world(lasting, tmp_path, InProcesses()) as world:
         await DESTROYED[what](world)
         found = await world.found()
@@ -277,7 +279,7 @@ REAL = ["nothing", "the interpreter", "the scratch folder", "the process", "the 
 @pytest.mark.parametrize("what", REAL)
 async def test_the_same_with_a_real_interpreter(tmp_path: Path, what: str) -> None:
     async with (
-        hf.open(f"sqlite:///{tmp_path}/agent.db") as db,
+        clew.open(f"sqlite:///{tmp_path}/agent.db") as db,
         a_world(db, tmp_path, LocalInterpreters()) as world,
     ):
         await DESTROYED[what](world)
@@ -294,7 +296,7 @@ async def test_the_same_with_a_real_interpreter(tmp_path: Path, what: str) -> No
 @pytest.mark.promise("F-03", "F-06")
 async def test_a_real_interpreter_is_gone_before_another_session_attaches(tmp_path: Path) -> None:
     async with (
-        hf.open(f"sqlite:///{tmp_path}/agent.db") as db,
+        clew.open(f"sqlite:///{tmp_path}/agent.db") as db,
         a_world(db, tmp_path, LocalInterpreters()) as world,
     ):
         first = at_work_in(world.scratch)
@@ -333,11 +335,11 @@ async def test_a_database_restored_from_a_backup_names_the_manifest_that_is_ahea
 
     async def turn(text: str, *, take: Any = None) -> Opened:
         async with (
-            hf.open(f"sqlite:///{file}") as db,
+            clew.open(f"sqlite:///{file}") as db,
             World(db, tmp_path, interpreters).bench as bench,
         ):
             opened = await bench.open("s", take=take)
-            await db.thread("s").append(items=[hf.user(text)])
+            await db.thread("s").append(items=[clew.user(text)])
             await bench.checkpoint()
         return opened
 
@@ -346,10 +348,10 @@ async def test_a_database_restored_from_a_backup_names_the_manifest_that_is_ahea
     await turn("two")
     await asyncio.to_thread(shutil.copy, kept, file)
 
-    with pytest.raises(HoldfastError) as caught:
+    with pytest.raises(ClewError) as caught:
         await turn("three")
     assert caught.value.code == "manifest_conflict"
     assert (await turn("three", take="manifest")).restored.how.value == "taken"
-    async with hf.open(f"sqlite:///{file}") as db:
+    async with clew.open(f"sqlite:///{file}") as db:
         texts = [item.body["content"] for item in await db.thread("s").items()]
     assert texts == ["one", "two", "three"]

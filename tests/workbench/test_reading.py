@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.errors import (
+from clew.core.errors import (
     DocumentBroken,
     DocumentTooLarge,
     DocumentTooSlow,
@@ -21,9 +21,9 @@ from holdfast.core.errors import (
     InvalidArgument,
     MissingExtra,
 )
-from holdfast.workbench.media_types import UNKNOWN, media_type, sent_as
-from holdfast.workbench.reading.extracting import ReadingLimits, text_of
-from holdfast.workbench.reading.text import Section, Text, find, peek
+from clew.workbench.media_types import UNKNOWN, media_type, sent_as
+from clew.workbench.reading.extracting import ReadingLimits, text_of
+from clew.workbench.reading.text import Section, Text, find, peek
 from tests.workbench.files import (
     MARKDOWN,
     PAGE,
@@ -218,7 +218,7 @@ async def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatc
     assert (caught.value.extra, caught.value.package) == ("workbench", "pypdf")
 
 
-@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "HOLDFAST_DB"])
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "CLEW_DB"])
 async def test_the_reading_process_is_given_no_secret(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, object] = {}
     begin = asyncio.create_subprocess_exec

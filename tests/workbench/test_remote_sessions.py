@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from daytona import DaytonaConfig
 
-import holdfast as hf
-from holdfast.workbench.interpreter.daytona import RemoteInterpreters
-from holdfast.workbench.interpreter.port import Printed
-from holdfast.workbench.resetting import Reason, Transition
-from holdfast.workbench.sandboxes import snapshots
-from holdfast.workbench.sessions import Workbench
-from holdfast.workbench.volume import Volume
+import clew
+from clew.workbench.interpreter.daytona import RemoteInterpreters
+from clew.workbench.interpreter.port import Printed
+from clew.workbench.resetting import Reason, Transition
+from clew.workbench.sandboxes import snapshots
+from clew.workbench.sessions import Workbench
+from clew.workbench.volume import Volume
 from tests.workbench.benches import told
 from tests.workbench.interpreter.daytona_server import KEY, StandIn
 
@@ -29,13 +29,13 @@ async def provider() -> AsyncIterator[StandIn]:
 
 
 @pytest.fixture
-async def db() -> AsyncIterator[hf.Database]:
-    async with hf.open("memory://") as database:
+async def db() -> AsyncIterator[clew.Database]:
+    async with clew.open("memory://") as database:
         yield database
 
 
 @asynccontextmanager
-async def bench_at(db: hf.Database, provider: StandIn, tmp_path: Path) -> AsyncIterator[Workbench]:
+async def bench_at(db: clew.Database, provider: StandIn, tmp_path: Path) -> AsyncIterator[Workbench]:
     """A workbench of a program of its own; it is left as a program is that ends without a word."""
     config = DaytonaConfig(api_key=KEY, api_url=provider.url, target="here")
     interpreters = RemoteInterpreters(config, grace=1.0)
@@ -62,7 +62,7 @@ async def printed(bench: Workbench, code: str) -> str:
 
 @pytest.mark.promise("F-06", "F-07")
 async def test_another_program_takes_up_the_interpreter_with_its_variables(
-    db: hf.Database, provider: StandIn, tmp_path: Path
+    db: clew.Database, provider: StandIn, tmp_path: Path
 ) -> None:
     async with bench_at(db, provider, tmp_path) as first:
         opened = await first.open("s")
@@ -84,7 +84,7 @@ async def test_another_program_takes_up_the_interpreter_with_its_variables(
 
 @pytest.mark.promise("F-07")
 async def test_a_sandbox_that_the_provider_has_let_go_is_replaced(
-    db: hf.Database, provider: StandIn, tmp_path: Path
+    db: clew.Database, provider: StandIn, tmp_path: Path
 ) -> None:
     async with bench_at(db, provider, tmp_path) as first:
         await first.open("s")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InterpreterFailed, InterpreterGone
-from holdfast.core.manifest import Interpreter, Manifest
-from holdfast.workbench.attaching import NEWS
-from holdfast.workbench.manifests import exported, imported
-from holdfast.workbench.resetting import (
+import clew
+from clew.core.errors import InterpreterFailed, InterpreterGone
+from clew.core.manifest import Interpreter, Manifest
+from clew.workbench.attaching import NEWS
+from clew.workbench.manifests import exported, imported
+from clew.workbench.resetting import (
     Live,
     Make,
     Mount,
@@ -25,8 +25,8 @@ from holdfast.workbench.resetting import (
     choice,
     saved_of,
 )
-from holdfast.workbench.scratch import LocalScratch, RemoteScratch
-from holdfast.workbench.sessions import Workbench
+from clew.workbench.scratch import LocalScratch, RemoteScratch
+from clew.workbench.sessions import Workbench
 from tests.workbench.benches import made, run, talk, told
 from tests.workbench.in_process import InProcesses
 
@@ -82,9 +82,9 @@ def test_what_makes_no_sense_is_no_saved_interpreter(said: Any) -> None:
 
 
 @pytest.fixture
-async def db() -> AsyncIterator[hf.Database]:
+async def db() -> AsyncIterator[clew.Database]:
     """A database in memory: the stores have no part in which interpreter a session gets."""
-    async with hf.open("memory://") as database:
+    async with clew.open("memory://") as database:
         yield database
 
 
@@ -94,7 +94,7 @@ def interpreters() -> InProcesses:
 
 
 @pytest.fixture
-async def bench(db: hf.Database, tmp_path: Path, interpreters: InProcesses) -> AsyncIterator[Workbench]:
+async def bench(db: clew.Database, tmp_path: Path, interpreters: InProcesses) -> AsyncIterator[Workbench]:
     async with made(db, tmp_path, interpreters) as bench:
         yield bench
 
@@ -108,10 +108,10 @@ async def test_a_fresh_session_is_reset_first_and_then_gets_an_interpreter(bench
 
 @pytest.mark.promise("F-07")
 async def test_a_restored_session_without_saved_state_is_reset_first(
-    db: hf.Database, bench: Workbench, interpreters: InProcesses
+    db: clew.Database, bench: Workbench, interpreters: InProcesses
 ) -> None:
     thread = await db.create("s", owner="alice")
-    await thread.append(items=[hf.user("x = 1")], patches=[hf.set(["sandbox_buffers"], {"out": "half"})])
+    await thread.append(items=[clew.user("x = 1")], patches=[clew.set(["sandbox_buffers"], {"out": "half"})])
 
     opened = await bench.open("s")
 
@@ -149,7 +149,7 @@ async def test_an_explicit_reset_forces_a_new_interpreter(
 
 @pytest.mark.promise("F-07")
 async def test_opening_with_force_new_session_ends_the_one_that_was_left_alive(
-    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
+    db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
     await made(db, tmp_path, interpreters).open("s")
 
@@ -161,7 +161,7 @@ async def test_opening_with_force_new_session_ends_the_one_that_was_left_alive(
 
 @pytest.mark.promise("F-07")
 async def test_another_volume_forces_a_new_interpreter(
-    db: hf.Database, tmp_path: Path, interpreters: InProcesses
+    db: clew.Database, tmp_path: Path, interpreters: InProcesses
 ) -> None:
     await made(db, tmp_path, interpreters).open("s")
 
@@ -172,7 +172,7 @@ async def test_another_volume_forces_a_new_interpreter(
 
 
 @pytest.mark.promise("F-07")
-async def test_a_dead_interpreter_is_replaced(bench: Workbench, db: hf.Database) -> None:
+async def test_a_dead_interpreter_is_replaced(bench: Workbench, db: clew.Database) -> None:
     await bench.open("s")
     await talk(db)
     await run(bench, "die()")
@@ -185,7 +185,7 @@ async def test_a_dead_interpreter_is_replaced(bench: Workbench, db: hf.Database)
 
 @pytest.mark.promise("F-07")
 async def test_a_session_that_another_program_took_over_gets_a_new_interpreter(
-    db: hf.Database, tmp_path: Path, bench: Workbench
+    db: clew.Database, tmp_path: Path, bench: Workbench
 ) -> None:
     await bench.open("s")
     elsewhere = InProcesses()
@@ -199,7 +199,7 @@ async def test_a_session_that_another_program_took_over_gets_a_new_interpreter(
 
 @pytest.mark.promise("F-07")
 async def test_an_interpreter_that_was_left_alive_is_resumed_with_its_variables(
-    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
+    db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
     left = made(db, tmp_path, interpreters)
     await left.open("s")
@@ -213,7 +213,7 @@ async def test_an_interpreter_that_was_left_alive_is_resumed_with_its_variables(
 
 
 @pytest.mark.promise("F-07")
-async def test_a_failed_resume_is_named_and_told(db: hf.Database, tmp_path: Path, bench: Workbench) -> None:
+async def test_a_failed_resume_is_named_and_told(db: clew.Database, tmp_path: Path, bench: Workbench) -> None:
     await made(db, tmp_path, InProcesses()).open("s")
     await talk(db)
 
@@ -227,7 +227,7 @@ async def test_a_failed_resume_is_named_and_told(db: hf.Database, tmp_path: Path
 
 @pytest.mark.promise("F-07")
 async def test_an_interpreter_that_does_not_take_the_documents_is_replaced(
-    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
+    db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
     await made(db, tmp_path, interpreters).open("s")
     interpreters.made[0].refuses = "documents"
@@ -277,7 +277,7 @@ async def test_a_working_directory_that_is_gone_takes_its_interpreter_with_it(
 
 
 async def test_a_workbench_that_was_left_in_order_needs_no_reason(
-    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
+    db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
     async with made(db, tmp_path, interpreters) as left:
         await left.open("s")
@@ -289,7 +289,7 @@ async def test_a_workbench_that_was_left_in_order_needs_no_reason(
 
 
 async def test_no_interpreter_and_no_folder_is_left_behind(
-    db: hf.Database, tmp_path: Path, interpreters: InProcesses
+    db: clew.Database, tmp_path: Path, interpreters: InProcesses
 ) -> None:
     async with made(db, tmp_path, interpreters) as bench:
         await bench.open("a")
@@ -325,9 +325,9 @@ async def test_a_new_interpreter_that_does_not_take_the_documents_is_ended(
 
 
 async def test_a_session_from_elsewhere_cannot_name_somebody_elses_folder(
-    db: hf.Database, bench: Workbench, tmp_path: Path
+    db: clew.Database, bench: Workbench, tmp_path: Path
 ) -> None:
-    victim = tmp_path / "scratch" / "holdfast-scratch-of-somebody"
+    victim = tmp_path / "scratch" / "clew-scratch-of-somebody"
     victim.mkdir(parents=True)
     (victim / "work.txt").write_text("mine", encoding="utf-8")
     manifest = await _claiming(db, str(victim))
@@ -339,7 +339,7 @@ async def test_a_session_from_elsewhere_cannot_name_somebody_elses_folder(
     assert (victim / "work.txt").exists()
 
 
-async def _claiming(db: hf.Database, folder: str) -> Manifest:
+async def _claiming(db: clew.Database, folder: str) -> Manifest:
     """A manifest that says that its interpreter works in some folder."""
     thread = await db.create("other", owner="alice")
     state = {
@@ -348,11 +348,11 @@ async def _claiming(db: hf.Database, folder: str) -> Manifest:
         "volume_name": "default",
         "volume_subpath": f"{db.tenant}/users/alice",
     }
-    await thread.append(patches=[hf.set(["interpreter_state"], state)])
+    await thread.append(patches=[clew.set(["interpreter_state"], state)])
     return await exported(db, "other")
 
 
-@pytest.mark.parametrize("path", [None, "/", "/etc", "relative", "a\0b", "/tmp/holdfast-scratch-x/.."])
+@pytest.mark.parametrize("path", [None, "/", "/etc", "relative", "a\0b", "/tmp/clew-scratch-x/.."])
 @pytest.mark.parametrize("kind", [LocalScratch, RemoteScratch])
 def test_only_a_folder_that_was_made_for_the_session_is_found(
     tmp_path: Path, path: str | None, kind: type[LocalScratch] | type[RemoteScratch]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument
-from holdfast.core.manifest import Contents, Manifest, read, written
-from holdfast.workbench.manifests import exported
-from holdfast.workbench.resetting import Reason, Transition
-from holdfast.workbench.sandboxes import snapshots
-from holdfast.workbench.sessions import Workbench
+import clew
+from clew.core.errors import InvalidArgument
+from clew.core.manifest import Contents, Manifest, read, written
+from clew.workbench.manifests import exported
+from clew.workbench.resetting import Reason, Transition
+from clew.workbench.sandboxes import snapshots
+from clew.workbench.sessions import Workbench
 from tests.workbench.benches import made, run, told
 from tests.workbench.in_process import InProcesses
 
@@ -24,7 +24,7 @@ def interpreters() -> InProcesses:
 
 
 @pytest.fixture
-async def bench(db: hf.Database, tmp_path: Path, interpreters: InProcesses) -> AsyncIterator[Workbench]:
+async def bench(db: clew.Database, tmp_path: Path, interpreters: InProcesses) -> AsyncIterator[Workbench]:
     async with made(db, tmp_path, interpreters) as bench:
         yield bench
 
@@ -32,23 +32,23 @@ async def bench(db: hf.Database, tmp_path: Path, interpreters: InProcesses) -> A
 # Another session.
 
 
-async def filled(db: hf.Database, id: str) -> None:
+async def filled(db: clew.Database, id: str) -> None:
     """A session that has something of everything."""
     thread = await db.create(id, owner="alice")
     await thread.append(
-        items=[hf.user(f"secret of {id}")],
+        items=[clew.user(f"secret of {id}")],
         patches=[
-            hf.set(["core_memory"], {"human": f"{id} likes maps"}),
-            hf.set(["document_paths"], [f"{id}.md"]),
-            hf.set(["sandbox_buffers"], {"out": id}),
-            hf.set(["mood"], id),
+            clew.set(["core_memory"], {"human": f"{id} likes maps"}),
+            clew.set(["document_paths"], [f"{id}.md"]),
+            clew.set(["sandbox_buffers"], {"out": id}),
+            clew.set(["mood"], id),
         ],
     )
 
 
 @pytest.mark.promise("F-03", "F-06")
 async def test_switching_ends_the_interpreter_before_the_other_session_attaches(
-    db: hf.Database, bench: Workbench, interpreters: InProcesses
+    db: clew.Database, bench: Workbench, interpreters: InProcesses
 ) -> None:
     await bench.open("a")
     await run(bench, "secret = 'of a'")
@@ -63,7 +63,7 @@ async def test_switching_ends_the_interpreter_before_the_other_session_attaches(
 
 
 @pytest.mark.promise("F-03")
-async def test_nothing_of_the_earlier_session_shows_in_another(db: hf.Database, bench: Workbench) -> None:
+async def test_nothing_of_the_earlier_session_shows_in_another(db: clew.Database, bench: Workbench) -> None:
     await filled(db, "a")
     await bench.open("a")
 
@@ -77,7 +77,7 @@ async def test_nothing_of_the_earlier_session_shows_in_another(db: hf.Database, 
 
 @pytest.mark.promise("F-03")
 async def test_taking_a_manifest_replaces_the_session_and_its_interpreter(
-    db: hf.Database, bench: Workbench, interpreters: InProcesses
+    db: clew.Database, bench: Workbench, interpreters: InProcesses
 ) -> None:
     await filled(db, "s")
     await bench.open("s")
@@ -95,7 +95,7 @@ async def test_taking_a_manifest_replaces_the_session_and_its_interpreter(
 
 @pytest.mark.promise("F-01")
 async def test_a_restart_brings_back_all_that_the_manifest_says(
-    db: hf.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
+    db: clew.Database, tmp_path: Path, interpreters: InProcesses, bench: Workbench
 ) -> None:
     await filled(db, "s")
     async with made(db, tmp_path, interpreters) as before:
@@ -111,10 +111,10 @@ async def test_a_restart_brings_back_all_that_the_manifest_says(
 
 
 async def test_another_users_session_is_refused_before_anything_is_written(
-    db: hf.Database, bench: Workbench
+    db: clew.Database, bench: Workbench
 ) -> None:
     thread = await db.create("s", owner="bob")
-    await thread.append(items=[hf.user("bob's secret")])
+    await thread.append(items=[clew.user("bob's secret")])
 
     with pytest.raises(InvalidArgument, match="another user"):
         await bench.open("s")
@@ -123,7 +123,7 @@ async def test_another_users_session_is_refused_before_anything_is_written(
 
 @pytest.mark.promise("B-07")
 async def test_a_session_that_is_erased_while_it_is_open_leaves_nothing_behind(
-    db: hf.Database, bench: Workbench, interpreters: InProcesses, tmp_path: Path
+    db: clew.Database, bench: Workbench, interpreters: InProcesses, tmp_path: Path
 ) -> None:
     await filled(db, "a")
     await bench.open("a")
@@ -142,7 +142,7 @@ async def test_a_session_that_is_erased_while_it_is_open_leaves_nothing_behind(
 
 @pytest.mark.promise("F-12")
 async def test_every_transition_is_on_record_with_its_reason(
-    db: hf.Database, tmp_path: Path, interpreters: InProcesses
+    db: clew.Database, tmp_path: Path, interpreters: InProcesses
 ) -> None:
     async with made(db, tmp_path, interpreters, provider="test") as bench:
         await bench.open("s")
@@ -160,7 +160,7 @@ async def test_every_transition_is_on_record_with_its_reason(
 
 
 @pytest.mark.promise("F-12")
-async def test_snapshots_belong_to_the_owner_of_the_session(db: hf.Database, bench: Workbench) -> None:
+async def test_snapshots_belong_to_the_owner_of_the_session(db: clew.Database, bench: Workbench) -> None:
     await bench.open("s")
 
     assert await snapshots(db.scope(tenant=db.tenant, user="bob")) == []

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.ending import Left
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import Episode
-from holdfast.runtime.messages import Message
-from holdfast.server.app import create_app
-from holdfast.server.settings import ServerSettings
+import clew
+from clew.cli.app import run
+from clew.core.errors import ModelFailed
+from clew.runtime.ending import Left
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import Episode
+from clew.runtime.messages import Message
+from clew.server.app import create_app
+from clew.server.settings import ServerSettings
 from tests.server.conftest import over_http, served
 from tests.support.echo import EchoModel
 
@@ -47,11 +47,11 @@ def test_identities_are_entered_and_listed(tmp_path: Path, capsys: pytest.Captur
     assert ("acme" in json.dumps(tenants), "alice" in json.dumps(users)) == (True, True)
 
 
-async def test_a_job_is_written_by_the_end_of_a_session_and_read_from_the_list(db: hf.Database) -> None:
-    async def failing(db: hf.Database, episode: Episode, said: Sequence[Message]) -> Left:
+async def test_a_job_is_written_by_the_end_of_a_session_and_read_from_the_list(db: clew.Database) -> None:
+    async def failing(db: clew.Database, episode: Episode, said: Sequence[Message]) -> Left:
         raise ModelFailed(model="m", problem="it is down")
 
-    def make(scoped: hf.Database) -> Runtime:
+    def make(scoped: clew.Database) -> Runtime:
         return Runtime(scoped, model=EchoModel(), finalize=failing, finalize_active_sessions_on_close=False)
 
     async with served(db, make_runtime=make) as users:
@@ -63,7 +63,7 @@ async def test_a_job_is_written_by_the_end_of_a_session_and_read_from_the_list(d
     assert [(job.kind, job.problem) for job in jobs] == [("end episode", "Model 'm' failed: it is down.")]
 
 
-async def test_a_memory_is_written_by_a_session_and_read_by_its_user(db: hf.Database) -> None:
+async def test_a_memory_is_written_by_a_session_and_read_by_its_user(db: clew.Database) -> None:
     app = create_app(ServerSettings(sweep_seconds=3600), db=db)
     async with over_http(app, db) as users:
         alice = users("alice")
@@ -74,7 +74,7 @@ async def test_a_memory_is_written_by_a_session_and_read_by_its_user(db: hf.Data
     assert "Ann" in json.dumps(known)
 
 
-async def test_a_step_is_written_by_a_turn_and_read_with_its_run(db: hf.Database) -> None:
+async def test_a_step_is_written_by_a_turn_and_read_with_its_run(db: clew.Database) -> None:
     async with served(db) as users:
         alice = users("alice")
         done = await alice.run_turn("t", "Hi")

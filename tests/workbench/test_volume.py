@@ -12,7 +12,7 @@ from types import EllipsisType
 
 import pytest
 
-from holdfast.core.errors import (
+from clew.core.errors import (
     InvalidArgument,
     StorageFull,
     StoreBusy,
@@ -22,8 +22,8 @@ from holdfast.core.errors import (
     VolumeFull,
     VolumePathRefused,
 )
-from holdfast.workbench import tree
-from holdfast.workbench.volume import FOLDERS, Volume
+from clew.workbench import tree
+from clew.workbench.volume import FOLDERS, Volume
 
 
 @pytest.fixture

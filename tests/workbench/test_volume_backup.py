@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.cli.volume_copying import is_left, wanted
-from holdfast.core.manifest_files import Place, path_of
-from holdfast.core.manifest_stamps import read_stamped, stamped
-from holdfast.core.values import Put, Record, RecordQuery
-from holdfast.workbench.manifests import exported
-from holdfast.workbench.volume import Volume
-from holdfast.workbench.volume_copies import VolumeCopy, beside, read_index
+import clew
+from clew.cli.app import run
+from clew.cli.volume_copying import is_left, wanted
+from clew.core.manifest_files import Place, path_of
+from clew.core.manifest_stamps import read_stamped, stamped
+from clew.core.values import Put, Record, RecordQuery
+from clew.workbench.manifests import exported
+from clew.workbench.volume import Volume
+from clew.workbench.volume_copies import VolumeCopy, beside, read_index
 
 Command = Callable[..., tuple[int, Any]]
 
@@ -47,8 +47,8 @@ def content_of(root: Path) -> dict[str, bytes]:
 
 
 async def filled(url: str) -> None:
-    async with hf.open(url) as db:
-        await (await db.create("s-1", owner="alice")).append(items=[hf.user("Hi.")])
+    async with clew.open(url) as db:
+        await (await db.create("s-1", owner="alice")).append(items=[clew.user("Hi.")])
 
 
 # Under load.
@@ -57,7 +57,7 @@ async def filled(url: str) -> None:
 class Load:
     """Writers of a database and of its volume, until they are stopped."""
 
-    def __init__(self, db: hf.Database, root: Path) -> None:
+    def __init__(self, db: clew.Database, root: Path) -> None:
         self._db = db
         self._root = root
         self.begun, self.done = asyncio.Event(), asyncio.Event()
@@ -68,7 +68,7 @@ class Load:
         thread = await self._db.create(session, owner="alice")
         place = Place(workspace="w", user="alice", session=session)
         while not self.done.is_set():
-            await thread.append(items=[hf.user("More." * 50)])
+            await thread.append(items=[clew.user("More." * 50)])
             head = await thread.head()
             document = stamped(await exported(self._db, session), head.version, head.hash)
             await asyncio.to_thread(volume_at(self._root).write, str(path_of(place)), document)
@@ -97,7 +97,7 @@ async def test_a_backup_under_load_is_restored_elsewhere_and_nothing_it_names_is
     url, root = f"sqlite:///{tmp_path}/agent.db", tmp_path / "volume"
     root.mkdir()
     other, elsewhere = f"sqlite:///{tmp_path}/other.db", tmp_path / "elsewhere"
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         load = Load(db, root)
         tasks = [asyncio.create_task(load.talk(f"s-{n}")) for n in range(3)]
         tasks += [asyncio.create_task(load.make(f"m-{n}")) for n in range(2)]
@@ -107,7 +107,7 @@ async def test_a_backup_under_load_is_restored_elsewhere_and_nothing_it_names_is
         load.done.set()
         await asyncio.gather(*tasks)
     put = await asyncio.to_thread(command, "restore", backup, "--volume", elsewhere, "--db", other)
-    async with hf.open(other) as db:
+    async with clew.open(other) as db:
         records = await db.records.find(RecordQuery(kind="artifact", limit=10_000))
         heads = {f"s-{n}": await db.thread(f"s-{n}").head() for n in range(3)}
 
@@ -186,7 +186,7 @@ def test_a_folder_that_goes_while_it_is_copied_ends_no_backup(
         return stat(path, **named)
 
     copy = VolumeCopy(root, tmp_path / "copy")
-    monkeypatch.setattr("holdfast.workbench.volume_copies.os.stat", gone)
+    monkeypatch.setattr("clew.workbench.volume_copies.os.stat", gone)
     copy.begin()
     index = copy.finish()
 
@@ -225,14 +225,14 @@ def test_an_index_that_leads_out_is_refused(tmp_path: Path, root: Path, path: st
     index["files"][0]["path"] = path
     (tmp_path / "copy" / "index.json").write_text(json.dumps(index))
 
-    with pytest.raises(hf.HoldfastError, match="no path of a volume"):
+    with pytest.raises(clew.ClewError, match="no path of a volume"):
         read_index(tmp_path / "copy")
 
 
 def test_a_copy_without_its_index_is_none(tmp_path: Path, root: Path) -> None:
     VolumeCopy(root, tmp_path / "copy").begin()
 
-    with pytest.raises(hf.HoldfastError, match="not finished"):
+    with pytest.raises(clew.ClewError, match="not finished"):
         read_index(tmp_path / "copy")
 
 

@@ -9,28 +9,28 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.core.errors import ArchiveInvalid, Forbidden, VolumeFileChanged
-from holdfast.core.manifest_files import Place, path_of
-from holdfast.core.values import Record, Scope
-from holdfast.runtime.persons import export_person
-from holdfast.threads.archive import import_threads
-from holdfast.workbench.manifests import exported
-from holdfast.workbench.volume import Volume
-from holdfast.workbench.volumes import Volumes
+import clew
+from clew.cli.app import run
+from clew.core.errors import ArchiveInvalid, Forbidden, VolumeFileChanged
+from clew.core.manifest_files import Place, path_of
+from clew.core.values import Record, Scope
+from clew.runtime.persons import export_person
+from clew.threads.archive import import_threads
+from clew.workbench.manifests import exported
+from clew.workbench.volume import Volume
+from clew.workbench.volumes import Volumes
 from tests.support.manifests import save
 
 ALICE = Scope(user="alice")
 
 
 @pytest.fixture
-async def db(tmp_path: Path) -> AsyncIterator[hf.Database]:
+async def db(tmp_path: Path) -> AsyncIterator[clew.Database]:
     """A database with two people, each with files and a manifest."""
     root = tmp_path / "volume"
-    async with hf.open(f"sqlite:///{tmp_path}/data/agent.db", files=Volumes(root)) as db:
+    async with clew.open(f"sqlite:///{tmp_path}/data/agent.db", files=Volumes(root)) as db:
         for who in ("alice", "bob"):
-            await (await db.create(f"{who}-1", owner=who)).append(items=[hf.user(f"I am {who}.")])
+            await (await db.create(f"{who}-1", owner=who)).append(items=[clew.user(f"I am {who}.")])
             volume = Volume(root, "default", who)
             volume.write("memory/note.txt", f"{who} noted".encode())
             volume.write("artifacts/1/map.bin", bytes(range(256)))
@@ -48,7 +48,7 @@ def _data(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
 
 
-async def lines_of(db: hf.Database, owner: str) -> list[bytes]:
+async def lines_of(db: clew.Database, owner: str) -> list[bytes]:
     return [line async for line in export_person(db.scope(tenant="default", user=owner), owner)]
 
 
@@ -58,9 +58,9 @@ async def each(lines: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.promise("B-07", "F-05")
-async def test_a_persons_archive_holds_their_files_and_nobody_elses(db: hf.Database) -> None:
+async def test_a_persons_archive_holds_their_files_and_nobody_elses(db: clew.Database) -> None:
     lines = [json.loads(line) for line in await lines_of(db, "alice")]
-    files = [line for line in lines if line["holdfast"] == "file"]
+    files = [line for line in lines if line["clew"] == "file"]
 
     assert [(file["owner"], file["path"]) for file in files] == [
         ("alice", "memory/note.txt"),
@@ -72,10 +72,12 @@ async def test_a_persons_archive_holds_their_files_and_nobody_elses(db: hf.Datab
 
 
 @pytest.mark.promise("F-05")
-async def test_the_files_are_the_same_where_the_archive_is_taken_in(db: hf.Database, tmp_path: Path) -> None:
+async def test_the_files_are_the_same_where_the_archive_is_taken_in(
+    db: clew.Database, tmp_path: Path
+) -> None:
     lines = await lines_of(db, "alice")
     other = Volumes(tmp_path / "other")
-    async with hf.open("memory://", files=other) as elsewhere:
+    async with clew.open("memory://", files=other) as elsewhere:
         done = await import_threads(elsewhere.store, Scope(), each(lines), files=other)
         again = await lines_of(elsewhere, "alice")
 
@@ -84,21 +86,21 @@ async def test_the_files_are_the_same_where_the_archive_is_taken_in(db: hf.Datab
 
 @pytest.mark.promise("F-05")
 async def test_a_file_larger_than_calls_may_write_goes_along_too(
-    db: hf.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    db: clew.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.workbench.volume.LARGEST", 200)
+    monkeypatch.setattr("clew.workbench.volume.LARGEST", 200)
     monkeypatch.setattr(Volume.__init__, "__kwdefaults__", {"largest": 200, "capacity": None})
     written_by_code = Volume(tmp_path / "volume", "default", "alice").folder / "memory/long.txt"
     written_by_code.write_bytes(b"x" * 201)
     other = Volumes(tmp_path / "other")
-    async with hf.open("memory://", files=other) as elsewhere:
+    async with clew.open("memory://", files=other) as elsewhere:
         done = await import_threads(elsewhere.store, Scope(), each(await lines_of(db, "alice")), files=other)
 
     assert done.files == 4
 
 
 async def test_a_file_that_goes_while_an_archive_is_made_is_not_in_it(
-    db: hf.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    db: clew.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = Volume.read
 
@@ -114,11 +116,11 @@ async def test_a_file_that_goes_while_an_archive_is_made_is_not_in_it(
 
 
 async def test_an_archive_taken_in_twice_leaves_files_alone_that_are_the_same(
-    db: hf.Database, tmp_path: Path
+    db: clew.Database, tmp_path: Path
 ) -> None:
     lines = await lines_of(db, "alice")
     other = Volumes(tmp_path / "other")
-    async with hf.open("memory://", files=other) as elsewhere:
+    async with clew.open("memory://", files=other) as elsewhere:
         await import_threads(elsewhere.store, Scope(), each(lines), files=other)
         other.of("default", "alice").write("memory/note.txt", b"changed since")
         done = await import_threads(elsewhere.store, Scope(), each(lines), files=other, skip_existing=True)
@@ -129,18 +131,18 @@ async def test_an_archive_taken_in_twice_leaves_files_alone_that_are_the_same(
     assert other.of("default", "alice").read("memory/note.txt") == b"changed since"
 
 
-async def test_without_a_volume_files_are_counted_and_left(db: hf.Database) -> None:
-    async with hf.open("memory://") as elsewhere:
+async def test_without_a_volume_files_are_counted_and_left(db: clew.Database) -> None:
+    async with clew.open("memory://") as elsewhere:
         done = await import_threads(elsewhere.store, Scope(), each(await lines_of(db, "alice")))
 
     assert (done.files, done.total.files) == (0, 3)
 
 
-async def test_a_file_that_was_altered_is_refused(db: hf.Database, tmp_path: Path) -> None:
+async def test_a_file_that_was_altered_is_refused(db: clew.Database, tmp_path: Path) -> None:
     lines = await lines_of(db, "alice")
     spoiled = [line.replace(b'"base64":"YWxpY2U', b'"base64":"YWxpY2V') for line in lines]
     other = Volumes(tmp_path / "other")
-    async with hf.open("memory://") as elsewhere:
+    async with clew.open("memory://") as elsewhere:
         with pytest.raises(ArchiveInvalid, match="was altered"):
             await import_threads(elsewhere.store, Scope(), each(spoiled), files=other)
 
@@ -148,10 +150,10 @@ async def test_a_file_that_was_altered_is_refused(db: hf.Database, tmp_path: Pat
 
 
 @pytest.mark.promise("F-05")
-async def test_a_user_takes_in_no_files_for_another(db: hf.Database, tmp_path: Path) -> None:
+async def test_a_user_takes_in_no_files_for_another(db: clew.Database, tmp_path: Path) -> None:
     lines = await lines_of(db, "bob")
     other = Volumes(tmp_path / "other")
-    async with hf.open("memory://") as elsewhere:
+    async with clew.open("memory://") as elsewhere:
         with pytest.raises(Forbidden):
             await import_threads(elsewhere.store, ALICE, each([lines[0], *lines[-4:]]), files=other)
 
@@ -163,18 +165,18 @@ async def test_a_user_takes_in_no_files_for_another(db: hf.Database, tmp_path: P
     "path", ["../bob/memory/x", "/etc/x", "meta/workspaces/w/users/bob/react-session-x.json"]
 )
 async def test_an_archive_cannot_write_elsewhere(tmp_path: Path, path: str) -> None:
-    header = b'{"holdfast":"archive","format":1}\n'
+    header = b'{"clew":"archive","format":1}\n'
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    file = {"holdfast": "file", "owner": "alice", "path": path, "base64": "", "sha256": empty}
+    file = {"clew": "file", "owner": "alice", "path": path, "base64": "", "sha256": empty}
     lines = [header, json.dumps(file).encode() + b"\n"]
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         with pytest.raises(ArchiveInvalid, match="refused"):
             await import_threads(db.store, Scope(), each(lines), files=Volumes(tmp_path / "other"))
 
 
 @pytest.mark.promise("B-07")
 async def test_erasing_takes_the_files_out_of_an_archive_beside_the_database(
-    db: hf.Database, tmp_path: Path
+    db: clew.Database, tmp_path: Path
 ) -> None:
     archive = tmp_path / "data" / "both.jsonl"
     both = [line for who in ("alice", "bob") for line in (await lines_of(db, who))[1:-1]]
@@ -182,10 +184,8 @@ async def test_erasing_takes_the_files_out_of_an_archive_beside_the_database(
         line for line in both if b'"thread"' in line[:60] or b'"changeset"' in line or b'"end"' in line[:40]
     ]
     rest = [line for line in both if line not in threads]
-    total = json.dumps(
-        {"holdfast": "total", "threads": 2, "changesets": 2, "items": 2, "records": 2, "files": 6}
-    )
-    archive.write_bytes(b"".join([b'{"holdfast":"archive","format":1}\n', *threads, *rest, total.encode()]))
+    total = json.dumps({"clew": "total", "threads": 2, "changesets": 2, "items": 2, "records": 2, "files": 6})
+    archive.write_bytes(b"".join([b'{"clew":"archive","format":1}\n', *threads, *rest, total.encode()]))
     await db.erase(owner="alice")
     left = [json.loads(line) for line in archive.read_bytes().splitlines()]
 
@@ -195,19 +195,19 @@ async def test_erasing_takes_the_files_out_of_an_archive_beside_the_database(
 
 @pytest.mark.promise("B-07")
 async def test_erasing_a_thread_takes_its_manifest_and_artifacts_out_of_an_archive(
-    db: hf.Database, tmp_path: Path
+    db: clew.Database, tmp_path: Path
 ) -> None:
     archive = tmp_path / "data" / "alice.jsonl"
     archive.write_bytes(b"".join(await lines_of(db, "alice")))
     await db.erase(thread="alice-1")
     left = [json.loads(line) for line in archive.read_bytes().splitlines()]
 
-    assert [line["path"] for line in left if line["holdfast"] == "file"] == ["memory/note.txt"]
+    assert [line["path"] for line in left if line["clew"] == "file"] == ["memory/note.txt"]
 
 
 @pytest.mark.promise("F-05")
 async def test_a_person_is_taken_out_and_in_by_command(
-    db: hf.Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    db: clew.Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive, where = tmp_path / "alice.jsonl", ["--db", f"sqlite:///{tmp_path}/data/agent.db"]
     (tmp_path / "new").mkdir()

@@ -14,20 +14,20 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.core.encoding import check_id
-from holdfast.core.errors import (
+import clew
+from clew.cli.app import run
+from clew.core.encoding import check_id
+from clew.core.errors import (
     InvalidArgument,
     InvalidId,
     StorageFull,
     VolumeFileNotFound,
     VolumePathRefused,
 )
-from holdfast.core.manifest import Manifest, manifest_from
-from holdfast.core.manifest_files import Place, file_name, path_of
-from holdfast.workbench.manifests import load
-from holdfast.workbench.volume import Volume
+from clew.core.manifest import Manifest, manifest_from
+from clew.core.manifest_files import Place, file_name, path_of
+from clew.workbench.manifests import load
+from clew.workbench.volume import Volume
 from tests.support.manifests import save
 
 
@@ -40,7 +40,7 @@ def place(session: str = "s-1", user: str | None = "alice", workspace: str = "w"
 
 
 def manifest(session: str = "s-1", **state: Any) -> Manifest:
-    document = {"format": "holdfast.session", "version": 1, "session": session, "state": state}
+    document = {"format": "clew.session", "version": 1, "session": session, "state": state}
     return manifest_from(document)
 
 
@@ -260,9 +260,9 @@ def database(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path}/agent.db"
 
     async def fill() -> None:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             thread = await db.create("s-1", owner="alice")
-            await thread.append(items=[hf.user("Hi.")], patches=[hf.set(["mood"], "calm")])
+            await thread.append(items=[clew.user("Hi.")], patches=[clew.set(["mood"], "calm")])
 
     asyncio.run(fill())
     return url
@@ -304,8 +304,8 @@ def test_a_session_is_put_back_from_a_volume(
 
 
 async def _said_more(url: str) -> None:
-    async with hf.open(url) as db:
-        await db.thread("s-1").append(items=[hf.user("More.")], patches=[hf.set(["place"], "here")])
+    async with clew.open(url) as db:
+        await db.thread("s-1").append(items=[clew.user("More.")], patches=[clew.set(["place"], "here")])
 
 
 def test_a_volume_that_is_not_mounted_is_not_made_up(

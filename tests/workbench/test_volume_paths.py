@@ -15,10 +15,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.errors import HoldfastError, VolumePathRefused
-from holdfast.workbench.tree import NOT_PLAIN, TWO_NAMES, problem_of_file
-from holdfast.workbench.volume import Volume
-from holdfast.workbench.volume_paths import key_of, problem_of
+from clew.core.errors import ClewError, VolumePathRefused
+from clew.workbench.tree import NOT_PLAIN, TWO_NAMES, problem_of_file
+from clew.workbench.volume import Volume
+from clew.workbench.volume_paths import key_of, problem_of
 
 HERE, EXCHANGE = -100, 2
 """AT_FDCWD and RENAME_EXCHANGE, as Linux has them."""
@@ -384,7 +384,7 @@ def test_a_folder_that_becomes_a_link_at_any_moment_leads_nobody_out(volume: Vol
             read.append(volume.read("memory/in/a.txt"))
             volume.write(f"memory/in/{number % 7}", b"mine")
             volume.delete(f"memory/in/{number % 7}")
-        except HoldfastError:
+        except ClewError:
             refused += 1
     done.set()
     swapper.join()

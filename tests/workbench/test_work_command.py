@@ -1,4 +1,4 @@
-"""``holdfast work`` and ``holdfast sandboxes`` as one meets them, with a real interpreter and a crash."""
+"""``clew work`` and ``clew sandboxes`` as one meets them, with a real interpreter and a crash."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ import psutil
 import pytest
 from rich.console import Console
 
-import holdfast as hf
-from holdfast.cli import render_work
-from holdfast.cli.app import run
-from holdfast.cli.frame import Call
-from holdfast.cli.work_session import Asked, How, Place, at, bench_of, check, volume_of
-from holdfast.core.errors import InvalidArgument
-from holdfast.core.values import Scope
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.workbench.agent import Worked
-from holdfast.workbench.checkpoints import Saved
+import clew
+from clew.cli import render_work
+from clew.cli.app import run
+from clew.cli.frame import Call
+from clew.cli.work_session import Asked, How, Place, at, bench_of, check, volume_of
+from clew.core.errors import InvalidArgument
+from clew.core.values import Scope
+from clew.testing.scripted import ScriptedModel, calls
+from clew.workbench.agent import Worked
+from clew.workbench.checkpoints import Saved
 from tests.support.openai_server import ChatServer, Line, Said, chat_server
 from tests.workbench.in_process import InProcesses
 
-COMMAND = Path(sys.executable).with_name("holdfast")
+COMMAND = Path(sys.executable).with_name("clew")
 MODEL = ("--model", "openai-chat:test")
 
 
@@ -47,7 +47,7 @@ class Ran:
 
 def environment(scratch: Path, server: ChatServer | None = None) -> dict[str, str]:
     scratch.mkdir(exist_ok=True)
-    known = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    known = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
     url = server.url if server is not None else "http://127.0.0.1:9"
     provider = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": url}
     return {**known, **provider, "TMPDIR": str(scratch), "TERM": "dumb", "COLUMNS": "200"}
@@ -66,7 +66,7 @@ async def started(tmp_path: Path, *arguments: str, server: ChatServer | None = N
     )
 
 
-async def holdfast_(tmp_path: Path, *arguments: str, server: ChatServer | None = None) -> Ran:
+async def clew_(tmp_path: Path, *arguments: str, server: ChatServer | None = None) -> Ran:
     process = await started(tmp_path, *arguments, server=server)
     out, err = await process.communicate()
     return Ran(process.returncode, out.decode(), err.decode())
@@ -108,7 +108,7 @@ async def test_a_task_is_done_over_a_document_and_leaves_a_manifest_and_a_record
         "The key is red.",
     ]
     async with chat_server(*script) as server:
-        ran = await holdfast_(
+        ran = await clew_(
             tmp_path,
             *(
                 "work",
@@ -130,7 +130,7 @@ async def test_a_task_is_done_over_a_document_and_leaves_a_manifest_and_a_record
     assert "The key is red." in json.dumps(server.requests[-1])
     manifests = list((tmp_path / "work.db.volume").glob("**/react-session-s.json"))
     assert len(manifests) == 1
-    listed = await holdfast_(tmp_path, "sandboxes", "--session", "s")
+    listed = await clew_(tmp_path, "sandboxes", "--session", "s")
     assert [word in listed.out for word in ("reset", "created", "closed", "local")] == [True] * 4
     assert at_work_in(tmp_path / "tmp") == []
 
@@ -150,9 +150,7 @@ async def test_a_killed_task_goes_on_with_resume_and_nothing_is_left_of_its_inte
         await working.communicate()
         await until(lambda: not at_work_in(tmp_path / "tmp"))
     async with chat_server(run_python("c2", "x + 1"), "It is gone.") as server:
-        ran = await holdfast_(
-            tmp_path, "work", "--resume", "--thread-id", "s", "--json", *MODEL, server=server
-        )
+        ran = await clew_(tmp_path, "work", "--resume", "--thread-id", "s", "--json", *MODEL, server=server)
         asked = json.dumps(server.requests[0]["messages"])
 
     assert ran.code == 0, ran.err
@@ -162,11 +160,11 @@ async def test_a_killed_task_goes_on_with_resume_and_nothing_is_left_of_its_inte
     assert "NameError" in json.dumps(server.requests[1]["messages"])
     assert before
     assert at_work_in(tmp_path / "tmp") == []
-    assert list((tmp_path / "tmp").glob("holdfast-scratch-*")) == []
+    assert list((tmp_path / "tmp").glob("clew-scratch-*")) == []
 
 
 async def test_without_a_model_it_says_how_to_name_one(tmp_path: Path) -> None:
-    ran = await holdfast_(tmp_path, "work", "Do it.", "--json")
+    ran = await clew_(tmp_path, "work", "Do it.", "--json")
 
     assert ran.code == 1
     assert json.loads(ran.err)["error"]["code"] == "invalid_argument"
@@ -211,7 +209,7 @@ def test_a_volume_that_is_named_must_be_there(tmp_path: Path) -> None:
 
 
 def test_a_database_without_a_file_needs_a_volume_that_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="HOLDFAST_VOLUME"):
+    with pytest.raises(InvalidArgument, match="CLEW_VOLUME"):
         volume_of(call_on(tmp_path, url="memory://"), None)
     assert volume_of(call_on(tmp_path, url="memory://"), tmp_path) == tmp_path.resolve()
 
@@ -221,10 +219,10 @@ def test_a_database_without_a_file_needs_a_volume_that_is_named(tmp_path: Path) 
 
 async def worked(
     call: Call, tmp_path: Path, script: Sequence[Any], asked: Asked | None = None
-) -> tuple[Worked, hf.Database]:
+) -> tuple[Worked, clew.Database]:
     """What a script does at a workbench whose interpreter is none."""
     asked = asked or Asked(task="Do it.", place=Place(session="s"))
-    async with hf.open(call.url) as db:
+    async with clew.open(call.url) as db:
         async with bench_of(call, asked, db, volume_of(call, None), InProcesses()) as bench:
             _, done = await at(bench, call, asked, ScriptedModel(*script), [])
         return done, db
@@ -240,7 +238,7 @@ async def test_a_terminal_shows_code_and_output_as_they_come(tmp_path: Path) -> 
     assert (
         shown.index("· run_python") < shown.index("print(6 * 7)") < shown.index("42") < shown.index("It is")
     )
-    assert render_work.outcome(done, is_told=True).plain == "To go on: holdfast work --thread-id s …"
+    assert render_work.outcome(done, is_told=True).plain == "To go on: clew work --thread-id s …"
 
 
 @pytest.mark.promise("F-01")

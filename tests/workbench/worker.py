@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import holdfast as hf
-from holdfast.runtime.models import Request
-from holdfast.testing.scripted import ScriptedModel, calls
-from holdfast.workbench.agent import Agent
-from holdfast.workbench.interpreter.port import Interpreters
-from holdfast.workbench.sessions import Workbench
-from holdfast.workbench.volume import Volume
+import clew
+from clew.runtime.models import Request
+from clew.testing.scripted import ScriptedModel, calls
+from clew.workbench.agent import Agent
+from clew.workbench.interpreter.port import Interpreters
+from clew.workbench.sessions import Workbench
+from clew.workbench.volume import Volume
 from tests.workbench.in_process import InProcesses
 
 HOUR = 3600
@@ -44,10 +44,10 @@ async def main(url: str, tenant: str, folder: Path, point: str, kind: str) -> No
     """Work on one task, as far as it goes."""
     interpreters: Interpreters = InProcesses()
     if kind == "local":
-        from holdfast.workbench.interpreter.local import LocalInterpreters
+        from clew.workbench.interpreter.local import LocalInterpreters
 
         interpreters = LocalInterpreters()
-    async with hf.open(url) as found:
+    async with clew.open(url) as found:
         db = found.scope(tenant=tenant)
         volume = Volume(folder / "volume", tenant, "alice")
         bench = Workbench(db, volume, interpreters, user="alice", scratch=folder / "scratch")

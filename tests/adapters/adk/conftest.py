@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.adapters.adk import SessionService
+import clew
+from clew.adapters.adk import SessionService
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "service", "tenant"]
 
 
 @pytest.fixture
-def service(db: hf.Database) -> SessionService:
+def service(db: clew.Database) -> SessionService:
     """A session service on it."""
     return SessionService(db)

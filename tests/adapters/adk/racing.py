@@ -11,8 +11,8 @@ from google.adk.errors import StaleSessionError
 from google.adk.sessions import BaseSessionService
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-import holdfast as hf
-from holdfast.adapters.adk import SessionService
+import clew
+from clew.adapters.adk import SessionService
 from tests.adapters.adk.contract import found, said
 
 LAST = GetSessionConfig(num_recent_events=1)
@@ -21,7 +21,7 @@ LAST = GetSessionConfig(num_recent_events=1)
 @asynccontextmanager
 async def ours(url: str) -> AsyncIterator[BaseSessionService]:
     """Our service on a database of its own."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         yield SessionService(db)
 
 

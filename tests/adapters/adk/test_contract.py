@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from google.adk.sessions import BaseSessionService
 
-import holdfast as hf
-from holdfast.adapters.adk import SessionService
+import clew
+from clew.adapters.adk import SessionService
 from tests.adapters.adk.contract import Opened, SessionServiceContract
 
 
@@ -19,7 +19,7 @@ def opening(url: str, tenant: str = "default") -> Opened:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[BaseSessionService]:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             yield SessionService(db.scope(tenant=tenant))
 
     return opened
@@ -31,7 +31,7 @@ class TestOnMemory(SessionServiceContract):
 
     @pytest.fixture
     async def opened(self) -> AsyncIterator[Opened]:
-        async with hf.open("memory://") as db:
+        async with clew.open("memory://") as db:
 
             @asynccontextmanager
             async def opened() -> AsyncIterator[BaseSessionService]:

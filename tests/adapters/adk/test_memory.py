@@ -15,9 +15,9 @@ from google.adk.runners import Runner
 from google.adk.tools.load_memory_tool import LoadMemoryTool
 from google.genai import types
 
-import holdfast as hf
-from holdfast.adapters.adk import MemoryService, SessionService, memory_thread_of
-from holdfast.runtime.persons import export_person
+import clew
+from clew.adapters.adk import MemoryService, SessionService, memory_thread_of
+from clew.runtime.persons import export_person
 from tests.adapters.adk.agents import ScriptedLlm, call, text
 from tests.adapters.adk.memory_contract import (
     ALICE,
@@ -37,7 +37,7 @@ def opening(url: str, tenant: str = "default") -> Opened:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[BaseMemoryService]:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             yield MemoryService(db.scope(tenant=tenant))
 
     return opened
@@ -49,7 +49,7 @@ class TestOnMemory(MemoryServiceContract):
 
     @pytest.fixture
     async def opened(self) -> AsyncIterator[Opened]:
-        async with hf.open("memory://") as db:
+        async with clew.open("memory://") as db:
 
             @asynccontextmanager
             async def opened() -> AsyncIterator[BaseMemoryService]:
@@ -108,13 +108,13 @@ class TestSqliteMemoryService(MemoryServiceContract):
 
 
 @pytest.fixture
-def memory(db: hf.Database) -> MemoryService:
+def memory(db: clew.Database) -> MemoryService:
     """A memory service on every store."""
     return MemoryService(db)
 
 
 @pytest.mark.promise("B-10")
-async def test_an_agent_finds_in_a_new_session_what_was_said_in_another(db: hf.Database) -> None:
+async def test_an_agent_finds_in_a_new_session_what_was_said_in_another(db: clew.Database) -> None:
     memory, sessions = MemoryService(db), SessionService(db)
     await memory.add_session_to_memory(TALK)
     model = ScriptedLlm(answers=[call("load_memory", query="cold sea"), text("It was cold in May.")])
@@ -141,7 +141,7 @@ async def test_a_memory_says_which_session_it_comes_from(memory: MemoryService) 
 
 
 async def test_an_event_that_changed_is_renewed_and_one_that_did_not_costs_nothing(
-    memory: MemoryService, db: hf.Database
+    memory: MemoryService, db: clew.Database
 ) -> None:
     await memory.add_session_to_memory(TALK)
     await memory.add_session_to_memory(TALK)
@@ -151,7 +151,7 @@ async def test_an_event_that_changed_is_renewed_and_one_that_did_not_costs_nothi
     assert await found(memory, "sea") == ["The sea at Lisbon was warm"]
 
 
-async def test_it_is_out_of_the_way_and_goes_with_its_owner(memory: MemoryService, db: hf.Database) -> None:
+async def test_it_is_out_of_the_way_and_goes_with_its_owner(memory: MemoryService, db: clew.Database) -> None:
     await memory.add_session_to_memory(TALK)
     lines = b"".join([line async for line in export_person(db, ALICE)])
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from google.adk.sessions import Session
 
-import holdfast as hf
-from holdfast.adapters.adk import thread_of
-from holdfast.threads.verify import Verdict
+import clew
+from clew.adapters.adk import thread_of
+from clew.threads.verify import Verdict
 from tests.adapters.adk.contract import ALICE, APP, begun, found, texts
 from tests.adapters.adk.racing import ours, race
 from tests.crash.apart import Apart, pipe
@@ -51,7 +51,7 @@ async def begin(url: str) -> None:
 
 
 async def outcome(url: str) -> tuple[Session, Verdict]:
-    async with ours(url) as service, hf.open(url) as db:
+    async with ours(url) as service, clew.open(url) as db:
         return await found(service), await db.thread(thread_of(APP, ALICE, "s1")).verify()
 
 

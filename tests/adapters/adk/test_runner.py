@@ -13,10 +13,10 @@ from google.adk.events import Event
 from google.adk.runners import Runner
 from google.genai import types
 
-import holdfast as hf
-from holdfast.adapters.adk import SessionService, thread_of
-from holdfast.core.plain import PlainMessage, ToolCall, ToolResult
-from holdfast.core.projection import plain_messages
+import clew
+from clew.adapters.adk import SessionService, thread_of
+from clew.core.plain import PlainMessage, ToolCall, ToolResult
+from clew.core.projection import plain_messages
 from tests.adapters.adk.agents import ScriptedLlm, call, parallel, sequence, text, weather_agent
 from tests.adapters.adk.contract import ALICE, APP, found, texts
 
@@ -98,7 +98,7 @@ async def test_a_turn_can_be_taken_back(service: SessionService) -> None:
     assert (await found(service)).state.get("mood") is None
 
 
-async def test_a_thread_of_adk_is_plain_to_read(db: hf.Database, service: SessionService) -> None:
+async def test_a_thread_of_adk_is_plain_to_read(db: clew.Database, service: SessionService) -> None:
     agent = weather_agent(call("weather", city="Lisbon"), text("It is blue."))
     await say(runner(agent, service), "How is Lisbon?")
     told = plain_messages(await db.thread(thread_of(APP, ALICE, "s1")).items())

@@ -11,15 +11,15 @@ import pytest
 from google.adk.errors import StaleSessionError
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-import holdfast as hf
-from holdfast.adapters.adk import SessionService, thread_of
-from holdfast.core.errors import InvalidArgument, InvalidValue, KeyReused, ThreadNotFound
+import clew
+from clew.adapters.adk import SessionService, thread_of
+from clew.core.errors import InvalidArgument, InvalidValue, KeyReused, ThreadNotFound
 from tests.adapters.adk.contract import ALICE, APP, BOB, NOON, begun, found, said, texts
 
 SESSION = thread_of(APP, ALICE, "s1")
 
 
-async def version(db: hf.Database, id: str = SESSION) -> int:
+async def version(db: clew.Database, id: str = SESSION) -> int:
     return (await db.thread(id).head()).version
 
 
@@ -46,19 +46,19 @@ async def test_a_window_by_time_reaches_over_many_pages(service: SessionService)
     assert texts(window) == [str(number) for number in range(20, 150)]
 
 
-async def test_an_event_writes_only_what_it_changes(db: hf.Database, service: SessionService) -> None:
+async def test_an_event_writes_only_what_it_changes(db: clew.Database, service: SessionService) -> None:
     session = await begun(service, notes="x" * 100_000)
     await service.append_event(session, said("Hi", mood="calm"))
     [change] = await db.thread(SESSION).changesets(after=1)
 
-    assert change.patches == (hf.set(["adk", "mood"], "calm"),)
+    assert change.patches == (clew.set(["adk", "mood"], "calm"),)
     assert [item.format for item in change.items] == ["adk"]
     assert (change.run_id, change.author) == ("turn-1", "user")
 
 
 @pytest.mark.promise("S-02")
 async def test_an_event_and_all_the_state_it_changes_are_one_commit(
-    db: hf.Database, service: SessionService
+    db: clew.Database, service: SessionService
 ) -> None:
     session = await begun(service, app__n=0, user__n=0)
     before = [await version(db, thread_of(*names)) for names in ((APP,), (APP, ALICE), (APP, ALICE, "s1"))]
@@ -115,7 +115,7 @@ async def test_of_several_that_begin_one_session_at_once_one_begins_it(service: 
 
 
 @pytest.mark.promise("S-03")
-async def test_the_past_of_a_session_stays_readable(db: hf.Database, service: SessionService) -> None:
+async def test_the_past_of_a_session_stays_readable(db: clew.Database, service: SessionService) -> None:
     session = await begun(service, mood="calm")
     await service.append_event(session, said("one", mood="wild"))
     await service.append_event(session, said("two", mood="tired"))
@@ -125,7 +125,7 @@ async def test_the_past_of_a_session_stays_readable(db: hf.Database, service: Se
     assert len(await thread.items(at=2)) == 1
 
 
-async def test_a_fork_of_a_session_is_a_session(db: hf.Database, service: SessionService) -> None:
+async def test_a_fork_of_a_session_is_a_session(db: clew.Database, service: SessionService) -> None:
     session = await begun(service, mood="calm")
     await service.append_event(session, said("one", mood="wild"))
     await service.append_event(session, said("two"))
@@ -139,23 +139,23 @@ async def test_a_fork_of_a_session_is_a_session(db: hf.Database, service: Sessio
 
 @pytest.mark.promise("S-06")
 async def test_what_cannot_be_read_hides_nothing_else(
-    db: hf.Database, service: SessionService, caplog: pytest.LogCaptureFixture
+    db: clew.Database, service: SessionService, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = await begun(service)
     await service.append_event(session, said("one"))
     await db.thread(SESSION).append(
-        items=[hf.Item(body={"timestamp": "never"}, format="adk"), hf.user("a note")]
+        items=[clew.Item(body={"timestamp": "never"}, format="adk"), clew.user("a note")]
     )
     with caplog.at_level(logging.WARNING):
         session = await found(service)
     await service.append_event(session, said("two"))
 
     assert texts(await found(service)) == ["one", "two"]
-    assert ["cannot be read" in caplog.text, "'holdfast'" in caplog.text] == [True, True]
+    assert ["cannot be read" in caplog.text, "'clew'" in caplog.text] == [True, True]
 
 
 @pytest.mark.promise("S-07")
-async def test_the_time_of_the_last_update_advances(db: hf.Database, service: SessionService) -> None:
+async def test_the_time_of_the_last_update_advances(db: clew.Database, service: SessionService) -> None:
     session = await begun(service)
     head = await db.thread(SESSION).head()
     await service.append_event(session, said("Hi", at=1.0))
@@ -166,7 +166,7 @@ async def test_the_time_of_the_last_update_advances(db: hf.Database, service: Se
 
 
 @pytest.mark.promise("S-08")
-async def test_the_database_stays_open(db: hf.Database) -> None:
+async def test_the_database_stays_open(db: clew.Database) -> None:
     service = SessionService(db)
     await begun(service)
     await service.flush()
@@ -175,7 +175,7 @@ async def test_the_database_stays_open(db: hf.Database) -> None:
     assert await version(db) == 1
 
 
-async def test_sessions_can_be_listed_page_by_page(db: hf.Database, service: SessionService) -> None:
+async def test_sessions_can_be_listed_page_by_page(db: clew.Database, service: SessionService) -> None:
     for number in range(5):
         await begun(service, f"s{number}")
         await db.create(f"something else {number}", owner=ALICE)
@@ -196,9 +196,9 @@ async def test_a_page_holds_at_least_one(service: SessionService) -> None:
 # What it refuses.
 
 
-async def test_a_thread_of_another_kind_is_left_alone(db: hf.Database, service: SessionService) -> None:
+async def test_a_thread_of_another_kind_is_left_alone(db: clew.Database, service: SessionService) -> None:
     foreign = await db.create(SESSION, owner=ALICE)
-    await foreign.append(items=[hf.user("Hi")])
+    await foreign.append(items=[clew.user("Hi")])
 
     for refused in (
         service.get_session(app_name=APP, user_id=ALICE, session_id="s1"),
@@ -211,10 +211,10 @@ async def test_a_thread_of_another_kind_is_left_alone(db: hf.Database, service: 
 
 
 async def test_a_thread_of_another_kind_in_place_of_shared_state_is_left_alone(
-    db: hf.Database, service: SessionService
+    db: clew.Database, service: SessionService
 ) -> None:
     foreign = await db.create(thread_of(APP))
-    await foreign.append(items=[hf.user("Hi")])
+    await foreign.append(items=[clew.user("Hi")])
 
     with pytest.raises(InvalidArgument):
         await begun(service, app__unit="C")
@@ -225,7 +225,7 @@ async def test_a_thread_of_another_kind_in_place_of_shared_state_is_left_alone(
 
 @pytest.mark.parametrize("value", [object(), float("nan"), lambda: None, {"deep": [object()]}])
 async def test_state_that_is_not_json_is_refused_by_name(
-    db: hf.Database, service: SessionService, value: object
+    db: clew.Database, service: SessionService, value: object
 ) -> None:
     session = await begun(service)
 
@@ -243,7 +243,7 @@ async def test_two_events_of_one_id_are_refused(service: SessionService) -> None
     assert texts(await found(service)) == ["one"]
 
 
-async def test_a_database_of_one_user_makes_no_sessions_for_another(db: hf.Database, tenant: str) -> None:
+async def test_a_database_of_one_user_makes_no_sessions_for_another(db: clew.Database, tenant: str) -> None:
     service = SessionService(db.scope(tenant=tenant, user=BOB))
 
     with pytest.raises(InvalidArgument, match="owned by 'alice'"):
@@ -251,8 +251,8 @@ async def test_a_database_of_one_user_makes_no_sessions_for_another(db: hf.Datab
 
 
 def test_without_adk_one_is_told_what_to_install() -> None:
-    code = "import sys; sys.modules['google.adk'] = None; import holdfast.adapters.adk"
+    code = "import sys; sys.modules['google.adk'] = None; import clew.adapters.adk"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert "google-adk is not installed" in done.stderr
-    assert "pip install 'holdfast[adk]'" in done.stderr
+    assert "pip install 'clew[adk]'" in done.stderr

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.adapters.langgraph import Checkpointer
+import clew
+from clew.adapters.langgraph import Checkpointer
 from tests.support.shared_postgres import PostgresDatabase
 
 
@@ -22,13 +22,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def db(url: str) -> AsyncIterator[hf.Database]:
+async def db(url: str) -> AsyncIterator[clew.Database]:
     """An empty database."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         yield db
 
 
 @pytest.fixture
-async def saver(db: hf.Database) -> Checkpointer:
+async def saver(db: clew.Database) -> Checkpointer:
     """A checkpointer on it."""
     return Checkpointer(db)

@@ -16,12 +16,12 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, StateGraph
 
-import holdfast as hf
-from holdfast.adapters.langgraph import Checkpointer
-from holdfast.adapters.langgraph.known import named_by
-from holdfast.adapters.langgraph.serial import Serializer
-from holdfast.core.errors import InvalidArgument, InvalidValue, MissingExtra, StoreClosed
-from holdfast.core.values import RecordQuery
+import clew
+from clew.adapters.langgraph import Checkpointer
+from clew.adapters.langgraph.known import named_by
+from clew.adapters.langgraph.serial import Serializer
+from clew.core.errors import InvalidArgument, InvalidValue, MissingExtra, StoreClosed
+from clew.core.values import RecordQuery
 from tests.adapters.langgraph.giving import TEXT, chat, config, put, say, values_at
 
 
@@ -52,7 +52,7 @@ class Opaque:
 
 @pytest.mark.promise("B-10")
 async def test_a_type_nobody_named_is_refused_before_anything_is_written(
-    db: hf.Database, saver: Checkpointer
+    db: clew.Database, saver: Checkpointer
 ) -> None:
     with pytest.raises(InvalidValue, match=r"channel 'order'.*test_bad_input\.Order is not known.*types="):
         await put(saver, config(), {"messages": [AIMessage(TEXT)], "order": Order(7)})
@@ -85,7 +85,9 @@ async def test_what_cannot_be_encoded_is_refused(saver: Checkpointer) -> None:
 
 @pytest.mark.promise("B-10")
 @pytest.mark.parametrize("named", [[Order, Mood], [State]])
-async def test_a_type_named_by_itself_or_by_a_schema_is_read_back(db: hf.Database, named: list[type]) -> None:
+async def test_a_type_named_by_itself_or_by_a_schema_is_read_back(
+    db: clew.Database, named: list[type]
+) -> None:
     saver = Checkpointer(db, types=named)
 
     at = await put(saver, config(), {"order": Order(7)})
@@ -93,14 +95,14 @@ async def test_a_type_named_by_itself_or_by_a_schema_is_read_back(db: hf.Databas
     assert await values_at(saver, at) == {"order": Order(7)}
 
 
-async def test_a_type_that_the_reader_does_not_know_is_not_made(db: hf.Database) -> None:
+async def test_a_type_that_the_reader_does_not_know_is_not_made(db: clew.Database) -> None:
     at = await put(Checkpointer(db, types=[State]), config(), {"order": Order(7)})
 
     with pytest.raises(InvalidArgument, match=r"cannot be read: the type .* is not known"):
         await Checkpointer(db).aget_tuple(at)
 
 
-async def test_a_graph_that_lists_its_types_is_understood(db: hf.Database) -> None:
+async def test_a_graph_that_lists_its_types_is_understood(db: clew.Database) -> None:
     saver = Checkpointer(db).with_allowlist({(Order.__module__, "Order"), (Mood.__module__, "Mood")})
 
     at = await put(saver, config(), {"order": Order(7)})
@@ -108,7 +110,7 @@ async def test_a_graph_that_lists_its_types_is_understood(db: hf.Database) -> No
     assert await values_at(saver, at) == {"order": Order(7)}
 
 
-async def test_a_state_of_dataclasses_runs(db: hf.Database) -> None:
+async def test_a_state_of_dataclasses_runs(db: clew.Database) -> None:
     builder = StateGraph(State)
     builder.add_node("order", lambda state: {"order": Order(7)})
     builder.add_edge(START, "order")
@@ -176,7 +178,9 @@ class Backwards(CipherProtocol):
         return ciphertext[::-1]
 
 
-async def test_an_encrypting_serializer_encrypts_everything_and_stores_only_changes(db: hf.Database) -> None:
+async def test_an_encrypting_serializer_encrypts_everything_and_stores_only_changes(
+    db: clew.Database,
+) -> None:
     graph = chat(Checkpointer(db, serde=EncryptedSerializer(Backwards())))
     for number in range(3):
         await graph.ainvoke(say(f"secret {number}"), {**config(), "metadata": {"who": "secret me"}})
@@ -189,7 +193,7 @@ async def test_an_encrypting_serializer_encrypts_everything_and_stores_only_chan
     assert not any(b"secret" in body for body in bodies)
 
 
-async def test_what_was_stored_in_clear_is_not_taken_for_encrypted(db: hf.Database) -> None:
+async def test_what_was_stored_in_clear_is_not_taken_for_encrypted(db: clew.Database) -> None:
     at = await put(Checkpointer(db), config(), {"plain": TEXT})
 
     with pytest.raises(InvalidArgument, match="a cipher was given"):
@@ -197,9 +201,9 @@ async def test_what_was_stored_in_clear_is_not_taken_for_encrypted(db: hf.Databa
 
 
 @pytest.mark.promise("B-10")
-async def test_a_thread_that_is_not_langgraphs_is_left_alone(db: hf.Database, saver: Checkpointer) -> None:
+async def test_a_thread_that_is_not_langgraphs_is_left_alone(db: clew.Database, saver: Checkpointer) -> None:
     thread = await db.create("t")
-    await thread.append(items=[hf.user("I was here before.")])
+    await thread.append(items=[clew.user("I was here before.")])
 
     with pytest.raises(InvalidArgument, match="was not written by LangGraph"):
         await put(saver, config(), {"plain": 1})
@@ -210,7 +214,7 @@ async def test_a_thread_that_is_not_langgraphs_is_left_alone(db: hf.Database, sa
     assert await saver.aget_tuple(config()) is None
 
 
-async def test_a_thread_that_was_made_for_somebody_is_used(db: hf.Database, saver: Checkpointer) -> None:
+async def test_a_thread_that_was_made_for_somebody_is_used(db: clew.Database, saver: Checkpointer) -> None:
     await db.create("t", owner="alice")
 
     await chat(saver).ainvoke(say("Hello"), config())
@@ -219,11 +223,11 @@ async def test_a_thread_that_was_made_for_somebody_is_used(db: hf.Database, save
     assert len(await db.thread("t").items()) == 2
 
 
-async def test_items_that_were_hidden_by_hand_are_missed(db: hf.Database, saver: Checkpointer) -> None:
+async def test_items_that_were_hidden_by_hand_are_missed(db: clew.Database, saver: Checkpointer) -> None:
     await chat(saver).ainvoke(say("Hello"), config())
     await db.thread("t").log().pop()
 
-    with pytest.raises(hf.HoldfastError, match="hidden or missing"):
+    with pytest.raises(clew.ClewError, match="hidden or missing"):
         await Checkpointer(db).aget_tuple(config())
 
 
@@ -258,11 +262,11 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ImportError(name)
         return real(name, *args, **kwargs)
 
-    monkeypatch.delitem(sys.modules, "holdfast.adapters.langgraph")
+    monkeypatch.delitem(sys.modules, "clew.adapters.langgraph")
     monkeypatch.setattr(builtins, "__import__", without)
 
-    with pytest.raises(MissingExtra, match=r"holdfast\[langgraph\]"):
-        importlib.import_module("holdfast.adapters.langgraph")
+    with pytest.raises(MissingExtra, match=r"clew\[langgraph\]"):
+        importlib.import_module("clew.adapters.langgraph")
 
 
 def test_a_schema_names_what_its_fields_mention() -> None:

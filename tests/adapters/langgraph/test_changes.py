@@ -9,26 +9,28 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
-import holdfast as hf
-from holdfast.adapters.langgraph import Checkpointer
-from holdfast.core.projection import plain_messages
-from holdfast.core.values import Window
+import clew
+from clew.adapters.langgraph import Checkpointer
+from clew.core.projection import plain_messages
+from clew.core.values import Window
 from tests.adapters.langgraph.giving import TEXT, chat, config, put, say, values_at
 
 
-async def stored_bytes(db: hf.Database, thread: str, after: int = 0) -> int:
+async def stored_bytes(db: clew.Database, thread: str, after: int = 0) -> int:
     """How many bytes the items of a thread have that came after a version."""
     changes = await db.thread(thread).changesets(after=after, limit=10_000)
     return sum(len(item.body) for change in changes for item in change.items)
 
 
-async def history(db: hf.Database) -> Window:
+async def history(db: clew.Database) -> Window:
     """The items that the messages of a chat are kept in."""
     return await db.thread("t").items()
 
 
 @pytest.mark.promise("B-10")
-async def test_the_bytes_of_a_step_do_not_grow_with_the_thread(db: hf.Database, saver: Checkpointer) -> None:
+async def test_the_bytes_of_a_step_do_not_grow_with_the_thread(
+    db: clew.Database, saver: Checkpointer
+) -> None:
     graph, sizes = chat(saver), []
     for number in range(60):
         before = (await db.thread("t").head()).version if number else 0
@@ -39,7 +41,7 @@ async def test_the_bytes_of_a_step_do_not_grow_with_the_thread(db: hf.Database, 
 
 
 @pytest.mark.promise("B-10")
-async def test_a_message_is_stored_once(db: hf.Database, saver: Checkpointer) -> None:
+async def test_a_message_is_stored_once(db: clew.Database, saver: Checkpointer) -> None:
     graph = chat(saver)
     for number in range(20):
         await graph.ainvoke(say(f"Hello {number}"), config())
@@ -48,7 +50,7 @@ async def test_a_message_is_stored_once(db: hf.Database, saver: Checkpointer) ->
 
 
 async def test_a_new_process_goes_on_without_writing_old_messages_again(
-    db: hf.Database, saver: Checkpointer
+    db: clew.Database, saver: Checkpointer
 ) -> None:
     for number in range(5):
         await chat(saver).ainvoke(say(f"Hello {number}"), config())
@@ -59,7 +61,7 @@ async def test_a_new_process_goes_on_without_writing_old_messages_again(
 
 
 @pytest.mark.promise("B-10")
-async def test_a_message_edited_in_place_is_seen(db: hf.Database, saver: Checkpointer) -> None:
+async def test_a_message_edited_in_place_is_seen(db: clew.Database, saver: Checkpointer) -> None:
     messages = [HumanMessage(f"{TEXT}{number}", id=str(number)) for number in range(10)]
     first = await put(saver, config(), {"messages": messages})
     messages[4].content = "Something else."
@@ -71,7 +73,7 @@ async def test_a_message_edited_in_place_is_seen(db: hf.Database, saver: Checkpo
     assert len(await history(db)) == 11
 
 
-async def test_what_is_deep_within_a_message_is_seen(db: hf.Database, saver: Checkpointer) -> None:
+async def test_what_is_deep_within_a_message_is_seen(db: clew.Database, saver: Checkpointer) -> None:
     call = {"name": "look", "args": {"where": ["a", "b"]}, "id": "c1", "type": "tool_call"}
     messages: list[Any] = [AIMessage(TEXT, tool_calls=[call], id="1"), ToolMessage(TEXT, tool_call_id="c1")]
     first = await put(saver, config(), {"messages": messages})
@@ -98,7 +100,7 @@ async def test_values_that_are_only_equal_are_not_the_same(
     assert repr(values["plain"][1]) == repr(after)
 
 
-async def test_removed_messages_are_gone_and_cost_nothing(db: hf.Database, saver: Checkpointer) -> None:
+async def test_removed_messages_are_gone_and_cost_nothing(db: clew.Database, saver: Checkpointer) -> None:
     graph = chat(saver)
     for number in range(5):
         await graph.ainvoke(say(f"Hello {number}"), config())
@@ -111,7 +113,7 @@ async def test_removed_messages_are_gone_and_cost_nothing(db: hf.Database, saver
     assert len(await history(db)) == 10
 
 
-async def test_a_growing_dictionary_stores_its_new_entries(db: hf.Database, saver: Checkpointer) -> None:
+async def test_a_growing_dictionary_stores_its_new_entries(db: clew.Database, saver: Checkpointer) -> None:
     at: RunnableConfig = config()
     facts: dict[Any, str] = {}
     for number in range(1, 41):
@@ -122,7 +124,9 @@ async def test_a_growing_dictionary_stores_its_new_entries(db: hf.Database, save
     assert await stored_bytes(db, "t") < 40 * (len(TEXT) + 450)
 
 
-async def test_a_value_that_did_not_change_is_not_stored_again(db: hf.Database, saver: Checkpointer) -> None:
+async def test_a_value_that_did_not_change_is_not_stored_again(
+    db: clew.Database, saver: Checkpointer
+) -> None:
     at = await put(saver, config(), {"prompt": TEXT * 100})
 
     await put(saver, at, {"prompt": TEXT * 100}, 2)
@@ -131,7 +135,7 @@ async def test_a_value_that_did_not_change_is_not_stored_again(db: hf.Database, 
 
 
 @pytest.mark.promise("B-10")
-async def test_a_branch_shares_what_both_have(db: hf.Database, saver: Checkpointer) -> None:
+async def test_a_branch_shares_what_both_have(db: clew.Database, saver: Checkpointer) -> None:
     messages = [HumanMessage(f"{TEXT}{number}", id=str(number)) for number in range(20)]
     trunk = await put(saver, config(), {"messages": messages})
     left = await put(saver, trunk, {"messages": [*messages, HumanMessage("left", id="l")]}, 2)
@@ -145,7 +149,7 @@ async def test_a_branch_shares_what_both_have(db: hf.Database, saver: Checkpoint
 
 @pytest.mark.promise("B-10")
 async def test_the_thread_can_be_verified_and_read_at_any_version(
-    db: hf.Database, saver: Checkpointer
+    db: clew.Database, saver: Checkpointer
 ) -> None:
     graph = chat(saver)
     for number in range(3):
@@ -158,7 +162,7 @@ async def test_the_thread_can_be_verified_and_read_at_any_version(
     assert {item.format for item in await history(db)} == {"langchain"}
 
 
-async def test_the_history_reads_as_plain_messages(db: hf.Database, saver: Checkpointer) -> None:
+async def test_the_history_reads_as_plain_messages(db: clew.Database, saver: Checkpointer) -> None:
     call = {"name": "look", "args": {"where": "here"}, "id": "c1", "type": "tool_call"}
     asked = [
         HumanMessage("Where?"),
@@ -175,14 +179,14 @@ async def test_the_history_reads_as_plain_messages(db: hf.Database, saver: Check
 
 
 async def test_a_thread_can_be_exported_and_imported(tmp_path: Path) -> None:
-    from holdfast.threads.archive import export_threads, import_threads
+    from clew.threads.archive import export_threads, import_threads
 
-    async with hf.open("memory://") as source, hf.open(f"sqlite:///{tmp_path}/copy.db") as target:
+    async with clew.open("memory://") as source, clew.open(f"sqlite:///{tmp_path}/copy.db") as target:
         graph = chat(Checkpointer(source))
         await graph.ainvoke(say("Hello"), config())
         await Checkpointer(source).aprune(["t"])
         await graph.ainvoke(say("Hello again"), config())
-        await import_threads(target.store, hf.Scope(), export_threads(source.store, hf.Scope()))
+        await import_threads(target.store, clew.Scope(), export_threads(source.store, clew.Scope()))
 
         found = await Checkpointer(target).areindex("t")
 

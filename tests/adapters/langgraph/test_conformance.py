@@ -9,8 +9,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import Capability
 
-import holdfast as hf
-from holdfast.adapters.langgraph import Checkpointer
+import clew
+from clew.adapters.langgraph import Checkpointer
 
 TESTS = {
     "put": 17,
@@ -31,8 +31,8 @@ def test_every_capability_is_tested() -> None:
 
 @pytest.mark.promise("B-10")
 @pytest.mark.parametrize("capability", TESTS)
-async def test_a_capability_passes_the_suite(db: hf.Database, capability: str) -> None:
-    @checkpointer_test(name="holdfast")
+async def test_a_capability_passes_the_suite(db: clew.Database, capability: str) -> None:
+    @checkpointer_test(name="clew")
     async def made() -> AsyncGenerator[BaseCheckpointSaver[int], None]:
         yield Checkpointer(db)
 

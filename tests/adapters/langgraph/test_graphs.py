@@ -14,8 +14,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
-import holdfast as hf
-from holdfast.adapters.langgraph import Checkpointer
+import clew
+from clew.adapters.langgraph import Checkpointer
 from tests.adapters.langgraph.giving import TEXT, chat, config, put, say, values_at
 
 
@@ -37,7 +37,9 @@ class Delta(TypedDict):
 
 
 @pytest.mark.promise("B-10")
-async def test_an_interrupted_graph_goes_on_in_another_process(db: hf.Database, saver: Checkpointer) -> None:
+async def test_an_interrupted_graph_goes_on_in_another_process(
+    db: clew.Database, saver: Checkpointer
+) -> None:
     def ask(state: Count) -> Count:
         return {"done": [interrupt({"question": "Go on?"})]}
 
@@ -55,7 +57,7 @@ async def test_an_interrupted_graph_goes_on_in_another_process(db: hf.Database, 
     assert answered == {"done": ["started", "yes"]}
 
 
-async def written(db: hf.Database, saver: Checkpointer) -> None:
+async def written(db: clew.Database, saver: Checkpointer) -> None:
     """Return once a task of the newest checkpoint has finished."""
     async for _ in db.thread("t").watch(after=0):
         found = await saver.aget_tuple(config())
@@ -65,7 +67,7 @@ async def written(db: hf.Database, saver: Checkpointer) -> None:
 
 @pytest.mark.promise("B-10")
 async def test_what_a_sibling_did_before_a_failure_is_not_done_twice(
-    db: hf.Database, saver: Checkpointer
+    db: clew.Database, saver: Checkpointer
 ) -> None:
     ran: list[str] = []
 
@@ -168,7 +170,7 @@ async def lived(saver: BaseCheckpointSaver[Any]) -> list[Any]:
 
 
 @pytest.mark.promise("B-10")
-async def test_delta_channels_live_as_in_memory(db: hf.Database, saver: Checkpointer) -> None:
+async def test_delta_channels_live_as_in_memory(db: clew.Database, saver: Checkpointer) -> None:
     ours = await lived(saver)
 
     assert ours == await lived(InMemorySaver())
@@ -176,7 +178,7 @@ async def test_delta_channels_live_as_in_memory(db: hf.Database, saver: Checkpoi
 
 
 @pytest.mark.promise("B-10")
-async def test_delta_channels_survive_pruning(db: hf.Database, saver: Checkpointer) -> None:
+async def test_delta_channels_survive_pruning(db: clew.Database, saver: Checkpointer) -> None:
     await lived(saver)
     before = (await delta_graph(saver).aget_state(config())).values
 
@@ -186,7 +188,7 @@ async def test_delta_channels_survive_pruning(db: hf.Database, saver: Checkpoint
     assert len([found async for found in saver.alist(config())]) == 1
 
 
-async def test_pruning_from_the_middle_leaves_the_rest_whole(db: hf.Database, saver: Checkpointer) -> None:
+async def test_pruning_from_the_middle_leaves_the_rest_whole(db: clew.Database, saver: Checkpointer) -> None:
     graph = chat(saver)
     for number in range(4):
         await graph.ainvoke(say(f"{TEXT}{number}"), {**config(), "metadata": {"run_id": f"r{number}"}})
@@ -220,7 +222,7 @@ async def test_a_copy_outlives_its_source(saver: Checkpointer) -> None:
     assert len((await graph.aget_state(config("u"))).values["messages"]) == 2
 
 
-async def test_a_deleted_thread_can_begin_anew(saver: Checkpointer, db: hf.Database) -> None:
+async def test_a_deleted_thread_can_begin_anew(saver: Checkpointer, db: clew.Database) -> None:
     graph = chat(saver)
     await graph.ainvoke(say("Hello"), config())
     await Checkpointer(db).adelete_thread("t")
@@ -231,7 +233,7 @@ async def test_a_deleted_thread_can_begin_anew(saver: Checkpointer, db: hf.Datab
 
 
 async def test_a_checkpoint_whose_parent_was_deleted_elsewhere_is_stored_whole(
-    saver: Checkpointer, db: hf.Database
+    saver: Checkpointer, db: clew.Database
 ) -> None:
     messages = [HumanMessage(f"{TEXT}{number}", id=str(number)) for number in range(5)]
     first = await put(saver, config(), {"messages": messages})
@@ -279,7 +281,7 @@ async def test_a_url_serves_graphs_on_any_event_loop(url: str) -> None:
         assert len((await chat(saver).aget_state(config())).values["messages"]) == 2
 
 
-async def test_two_users_never_see_each_others_threads(db: hf.Database) -> None:
+async def test_two_users_never_see_each_others_threads(db: clew.Database) -> None:
     alice, bob = (Checkpointer(db.scope(tenant="acme", user=name)) for name in ("alice", "bob"))
     await chat(alice).ainvoke(say("Hello"), config())
 

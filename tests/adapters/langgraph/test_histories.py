@@ -20,8 +20,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 
-import holdfast as hf
-from holdfast.adapters.langgraph import Checkpointer
+import clew
+from clew.adapters.langgraph import Checkpointer
 from tests.adapters.langgraph.giving import TEXT, checkpoint, config
 
 QUICK = settings(
@@ -90,7 +90,7 @@ def changed(data: st.DataObject, channel: str, old: Any) -> Any:
 class Both:
     """One history, told to our checkpointer and to LangGraph's."""
 
-    def __init__(self, db: hf.Database, data: st.DataObject) -> None:
+    def __init__(self, db: clew.Database, data: st.DataObject) -> None:
         self.thread = uuid4().hex
         self._db = db
         self._data = data
@@ -187,7 +187,7 @@ def config_only(at: RunnableConfig) -> RunnableConfig:
 
 
 async def told(url: str, data: st.DataObject) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         both = Both(db, data)
         for _ in range(data.draw(st.integers(1, 12))):
             await both.step()
@@ -305,7 +305,7 @@ def said(number: int) -> Any:
 
 async def lived_in_both(graph: list[list[str]], moves: list[tuple[str, int]], *, fan: bool) -> None:
     theirs = await lived(InMemorySaver(), graph, moves, fan=fan)
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         assert await lived(Checkpointer(db), graph, moves, fan=fan) == theirs
         assert (await db.thread("t").verify()).ok
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-import holdfast as hf
-from holdfast.adapters.langgraph import Checkpointer
+import clew
+from clew.adapters.langgraph import Checkpointer
 from tests.adapters.langgraph.giving import TEXT, chat, checkpoint, config, put, say
 
 RUNS, PUTS = 4, 8
@@ -30,7 +30,7 @@ async def run(saver: Checkpointer, name: str) -> list[str]:
     return ids
 
 
-async def check(db: hf.Database, runs: list[list[str]]) -> None:
+async def check(db: clew.Database, runs: list[list[str]]) -> None:
     """Every checkpoint of every run is there, with what its run put into it."""
     saver = Checkpointer(db)
     for name, ids in enumerate(runs):
@@ -46,7 +46,7 @@ async def check(db: hf.Database, runs: list[list[str]]) -> None:
 
 @pytest.mark.race
 @pytest.mark.promise("B-10")
-async def test_runs_of_one_checkpointer_lose_nothing(db: hf.Database, saver: Checkpointer) -> None:
+async def test_runs_of_one_checkpointer_lose_nothing(db: clew.Database, saver: Checkpointer) -> None:
     runs = await asyncio.gather(*(run(saver, str(name)) for name in range(RUNS)))
 
     await check(db, runs)
@@ -54,7 +54,7 @@ async def test_runs_of_one_checkpointer_lose_nothing(db: hf.Database, saver: Che
 
 @pytest.mark.race
 @pytest.mark.promise("B-10")
-async def test_runs_of_checkpointers_that_know_nothing_of_each_other_lose_nothing(db: hf.Database) -> None:
+async def test_runs_of_checkpointers_that_know_nothing_of_each_other_lose_nothing(db: clew.Database) -> None:
     runs = await asyncio.gather(*(run(Checkpointer(db), str(name)) for name in range(RUNS)))
 
     await check(db, runs)
@@ -62,7 +62,7 @@ async def test_runs_of_checkpointers_that_know_nothing_of_each_other_lose_nothin
 
 CHILD = """
 import sys
-from holdfast.adapters.langgraph import Checkpointer
+from clew.adapters.langgraph import Checkpointer
 from tests.adapters.langgraph.giving import chat, config, say
 with Checkpointer(sys.argv[1]) as saver:
     graph = chat(saver)

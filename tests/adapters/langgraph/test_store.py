@@ -1,4 +1,4 @@
-"""LangGraph's store on Holdfast's records: it says what the in-memory store says, and lasts."""
+"""LangGraph's store on Clew's records: it says what the in-memory store says, and lasts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-import holdfast as hf
-from holdfast.adapters.langgraph import Store
-from holdfast.adapters.langgraph.keeping import cosine, packed, unpacked
-from holdfast.core.errors import InvalidArgument, InvalidValue
+import clew
+from clew.adapters.langgraph import Store
+from clew.adapters.langgraph.keeping import cosine, packed, unpacked
+from clew.core.errors import InvalidArgument, InvalidValue
 
 LETTERS = "abcdefgh"
 
@@ -36,12 +36,12 @@ INDEX: Any = {"dims": len(LETTERS), "embed": embed, "fields": ["text"]}
 
 
 @pytest.fixture
-async def store(db: hf.Database) -> Store:
+async def store(db: clew.Database) -> Store:
     return Store(db)
 
 
 @pytest.mark.promise("B-10")
-async def test_an_item_is_there_for_the_next_process(db: hf.Database, store: Store) -> None:
+async def test_an_item_is_there_for_the_next_process(db: clew.Database, store: Store) -> None:
     await store.aput(("users", "alice"), "likes", {"food": "plums", "rank": 1})
 
     found = await Store(db).aget(("users", "alice"), "likes")
@@ -54,7 +54,7 @@ async def test_an_item_is_there_for_the_next_process(db: hf.Database, store: Sto
     )
 
 
-async def test_an_item_that_is_put_again_keeps_its_birth(db: hf.Database) -> None:
+async def test_an_item_that_is_put_again_keeps_its_birth(db: clew.Database) -> None:
     now = [1_000]
     store = Store(db, clock=lambda: now[0])
     await store.aput(("a",), "k", {"n": 1})
@@ -102,7 +102,7 @@ async def test_a_search_pages_through_what_it_finds(store: Store) -> None:
 
 
 @pytest.mark.promise("B-10")
-async def test_the_nearest_in_meaning_comes_first(db: hf.Database) -> None:
+async def test_the_nearest_in_meaning_comes_first(db: clew.Database) -> None:
     store = Store(db, index=INDEX)
     await store.aput(("docs",), "one", {"text": "aab"})
     await store.aput(("docs",), "two", {"text": "cch"})
@@ -115,7 +115,7 @@ async def test_the_nearest_in_meaning_comes_first(db: hf.Database) -> None:
     assert found[2].score is None
 
 
-async def test_vectors_of_another_length_are_refused(db: hf.Database) -> None:
+async def test_vectors_of_another_length_are_refused(db: clew.Database) -> None:
     index: Any = {**INDEX, "dims": 3}
     store = Store(db, index=index)
 
@@ -124,7 +124,7 @@ async def test_vectors_of_another_length_are_refused(db: hf.Database) -> None:
 
 
 @pytest.mark.promise("B-10")
-async def test_an_item_whose_time_is_over_is_not_seen_and_is_swept(db: hf.Database) -> None:
+async def test_an_item_whose_time_is_over_is_not_seen_and_is_swept(db: clew.Database) -> None:
     now = [0]
     store = Store(db, clock=lambda: now[0], ttl={"refresh_on_read": False})
     await store.aput(("a",), "short", {"n": 1}, ttl=1)
@@ -138,7 +138,7 @@ async def test_an_item_whose_time_is_over_is_not_seen_and_is_swept(db: hf.Databa
     assert await store.asweep_ttl() == 0
 
 
-async def test_reading_an_item_lets_it_live_on(db: hf.Database) -> None:
+async def test_reading_an_item_lets_it_live_on(db: clew.Database) -> None:
     now = [0]
     store = Store(db, clock=lambda: now[0], ttl={"default_ttl": 1})
     await store.aput(("a",), "k", {"n": 1})

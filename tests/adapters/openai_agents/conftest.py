@@ -9,15 +9,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import holdfast as hf
-from holdfast.adapters.openai_agents import Session
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing import Damage
+import clew
+from clew.adapters.openai_agents import Session
+from clew.stores.memory import MemoryStore
+from clew.testing import Damage
 from tests.conformance.damage import MemoryDamage, PostgresDamage, SqliteDamage
 from tests.support.postgres import PostgresAddress
 from tests.support.shared_postgres import TEMPLATE, PostgresDatabase
 
-TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' AND tablename <> 'meta'"
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'clew' AND tablename <> 'meta'"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def emptied(database: PostgresDatabase) -> str:
     """The address of a database, once it is empty."""
     with psycopg.connect(database.url, autocommit=True) as connection:
         for (name,) in connection.execute(TABLES).fetchall():
-            connection.execute(f"DELETE FROM holdfast.{name}".encode())
+            connection.execute(f"DELETE FROM clew.{name}".encode())
     return database.url
 
 
@@ -46,20 +46,20 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def db(url: str) -> AsyncIterator[hf.Database]:
+async def db(url: str) -> AsyncIterator[clew.Database]:
     """An empty database."""
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         yield db
 
 
 @pytest.fixture
-def session(db: hf.Database) -> Session:
+def session(db: clew.Database) -> Session:
     """A session that nobody has used."""
     return Session("alice", db)
 
 
 @pytest.fixture
-def damage(db: hf.Database, url: str) -> Damage:
+def damage(db: clew.Database, url: str) -> Damage:
     """How rows are changed behind the store's back."""
     if isinstance(db.store, MemoryStore):
         return MemoryDamage([db.store])

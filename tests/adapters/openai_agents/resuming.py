@@ -7,15 +7,15 @@ import sys
 
 from agents import Runner
 
-import holdfast as hf
-from holdfast.adapters.openai_agents import Session
+import clew
+from clew.adapters.openai_agents import Session
 from tests.adapters.openai_agents.said import QUIET
 from tests.adapters.openai_agents.waiting import sender
 
 
 async def resume(url: str) -> None:
     """Approve, run to the end, forget the run."""
-    async with Session("alice", hf.open(url)) as session:
+    async with Session("alice", clew.open(url)) as session:
         who = sender()
         state = await session.paused.load(who)
         assert state is not None

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from agents import RunContextWrapper
 
-import holdfast as hf
-from holdfast.adapters.openai_agents import Session
+import clew
+from clew.adapters.openai_agents import Session
 from tests.adapters.openai_agents.said import run, texts
 from tests.adapters.openai_agents.waiting import sender
 
@@ -24,7 +24,7 @@ async def test_nothing_waits_in_a_new_session(session: Session) -> None:
 
 @pytest.mark.promise("S-10", "S-11")
 @pytest.mark.parametrize("way", ["whole", "streamed"])
-async def test_a_run_goes_on_where_it_was_interrupted(session: Session, db: hf.Database, way: str) -> None:
+async def test_a_run_goes_on_where_it_was_interrupted(session: Session, db: clew.Database, way: str) -> None:
     result = await run(sender(), "Send it.", session, way=way)
     await session.paused.save(result.to_state())
 
@@ -36,7 +36,7 @@ async def test_a_run_goes_on_where_it_was_interrupted(session: Session, db: hf.D
     assert texts(await later.get_items()) == WHOLE
 
 
-async def test_a_run_that_went_on_is_counted_once(session: Session, db: hf.Database) -> None:
+async def test_a_run_that_went_on_is_counted_once(session: Session, db: clew.Database) -> None:
     result = await run(sender(), "Send it.", session)
     await session.paused.save(result.to_state())
     later, who = Session("alice", db), sender()
@@ -86,7 +86,7 @@ async def test_a_run_can_go_on_with_another_context(session: Session) -> None:
 @pytest.mark.promise("S-11", "B-10")
 async def test_another_process_goes_on(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/agent.db"
-    async with Session("alice", hf.open(url)) as session:
+    async with Session("alice", clew.open(url)) as session:
         await session.paused.save((await run(sender(), "Send it.", session)).to_state())
 
     done = subprocess.run(  # noqa: ASYNC221 - nothing else goes on meanwhile
@@ -97,7 +97,7 @@ async def test_another_process_goes_on(tmp_path: Path) -> None:
         check=False,
     )
 
-    async with Session("alice", hf.open(url)) as session:
+    async with Session("alice", clew.open(url)) as session:
         kept, left = texts(await session.get_items()), await session.paused.load(sender())
     assert (done.returncode, done.stdout, done.stderr) == (0, "It is sent.\n", "")
     assert (kept, left) == (WHOLE, None)

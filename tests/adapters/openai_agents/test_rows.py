@@ -13,11 +13,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-import holdfast as hf
-from holdfast.adapters import openai_agents
-from holdfast.adapters.openai_agents import FORMAT, Session
-from holdfast.core import reading
-from holdfast.core.text import text_of
+import clew
+from clew.adapters import openai_agents
+from clew.adapters.openai_agents import FORMAT, Session
+from clew.core import reading
+from clew.core.text import text_of
 from tests.adapters.openai_agents.said import agent, numbered, run, says
 
 STORES = {
@@ -31,7 +31,7 @@ NO_SDK = """
 import sys
 sys.modules["agents"] = None
 try:
-    import holdfast.adapters.openai_agents
+    import clew.adapters.openai_agents
 except Exception as error:
     print(type(error).__name__, error)
 """
@@ -40,7 +40,7 @@ except Exception as error:
 def imported() -> set[str]:
     """Every name and module that the adapter imports."""
     found: set[str] = set()
-    for module in pkgutil.iter_modules(openai_agents.__path__, "holdfast.adapters.openai_agents."):
+    for module in pkgutil.iter_modules(openai_agents.__path__, "clew.adapters.openai_agents."):
         for node in ast.walk(ast.parse(inspect.getsource(import_module(module.name)))):
             if isinstance(node, ast.ImportFrom):
                 found |= {f"{node.module}.{alias.name}" for alias in node.names}
@@ -65,7 +65,7 @@ def _sdk_stores() -> list[type]:
 
 
 @pytest.mark.promise("B-10", "S-15")
-async def test_the_rows_are_ours(session: Session, db: hf.Database) -> None:
+async def test_the_rows_are_ours(session: Session, db: clew.Database) -> None:
     await run(agent(says("In Bremen.")), "Where is it?", session)
     window = await db.thread("alice").items()
 
@@ -78,10 +78,10 @@ async def test_the_rows_are_ours(session: Session, db: hf.Database) -> None:
 
 
 async def test_the_head_of_a_session_costs_the_same_however_long_it_is(
-    session: Session, db: hf.Database
+    session: Session, db: clew.Database
 ) -> None:
     await session.add_items(numbered(1))
-    row = await db.store.read(hf.Scope(), reading.read_thread("alice"))
+    row = await db.store.read(clew.Scope(), reading.read_thread("alice"))
 
     with pytest.raises(StopIteration) as asked:
         next(reading.read_state(row, row.version))
@@ -90,7 +90,7 @@ async def test_the_head_of_a_session_costs_the_same_however_long_it_is(
 
 @pytest.mark.promise("S-15")
 async def test_the_file_holds_no_table_of_the_sdk(tmp_path: Path) -> None:
-    async with Session("alice", hf.open(f"sqlite:///{tmp_path}/agent.db")) as session:
+    async with Session("alice", clew.open(f"sqlite:///{tmp_path}/agent.db")) as session:
         await session.add_items(numbered(1))
     connection = apsw.Connection(f"{tmp_path}/agent.db", flags=apsw.SQLITE_OPEN_READONLY)
     tables = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
@@ -104,4 +104,4 @@ def test_a_missing_sdk_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", NO_SDK], capture_output=True, text=True, check=True)
 
     assert done.stdout.startswith("MissingExtra ")
-    assert "pip install 'holdfast[openai-agents]'" in done.stdout
+    assert "pip install 'clew[openai-agents]'" in done.stdout

@@ -27,8 +27,8 @@ from agents.items import TResponseInputItem
 from agents.testing import ScriptedModel
 from openai import APIConnectionError
 
-import holdfast as hf
-from holdfast.adapters.openai_agents import Session
+import clew
+from clew.adapters.openai_agents import Session
 from tests.adapters.openai_agents.said import QUIET, agent, calls, numbered, run, says, texts, user
 
 pytestmark = pytest.mark.parametrize("way", ["whole", "streamed"])
@@ -72,7 +72,7 @@ async def test_a_conversation_goes_on_and_nothing_is_saved_twice(session: Sessio
 
 
 @pytest.mark.promise("S-10")
-async def test_every_turn_is_saved_when_it_is_done(session: Session, db: hf.Database, way: str) -> None:
+async def test_every_turn_is_saved_when_it_is_done(session: Session, db: clew.Database, way: str) -> None:
     helper = agent(calls("look", "c1"), calls("look", "c2"), says("Done."), tools=[look])
     await run(helper, "Look.", session, way=way)
 
@@ -153,7 +153,7 @@ async def test_history_is_never_appended_again(session: Session, callback: Any, 
 
 
 @pytest.mark.promise("S-05")
-async def test_the_runner_keeps_to_the_limit(db: hf.Database, way: str) -> None:
+async def test_the_runner_keeps_to_the_limit(db: clew.Database, way: str) -> None:
     session = Session("alice", db, session_settings={"limit": 2})
     await session.add_items(numbered(6))
     helper = agent(says("Yes."))
@@ -230,7 +230,7 @@ async def test_what_each_turn_used_is_kept(session: Session, way: str) -> None:
     assert (spent.requests, spent.input, spent.output) == (3, 30, 15)
 
 
-async def test_two_runs_at_once_are_counted_apart(session: Session, db: hf.Database, way: str) -> None:
+async def test_two_runs_at_once_are_counted_apart(session: Session, db: clew.Database, way: str) -> None:
     first, second = agent(calls("look"), says("A."), tools=[look]), agent(says("B."))
     await run(first, "One.", session, way=way)
     await run(second, "Two.", Session("alice", db), way=way)

@@ -11,9 +11,9 @@ from agents import SessionSettings
 from agents.items import TResponseInputItem
 from agents.memory import Session as Protocol
 
-import holdfast as hf
-from holdfast.adapters.openai_agents import FORMAT, Session
-from holdfast.core.errors import (
+import clew
+from clew.adapters.openai_agents import FORMAT, Session
+from clew.core.errors import (
     InvalidArgument,
     InvalidValue,
     StoreClosed,
@@ -21,8 +21,8 @@ from holdfast.core.errors import (
     ThreadNotFound,
     VersionNotFound,
 )
-from holdfast.core.values import Broken
-from holdfast.testing import Damage
+from clew.core.values import Broken
+from clew.testing import Damage
 from tests.adapters.openai_agents.said import item, numbered, texts, user
 
 CALL = item(type="function_call", call_id="c1", name="look", arguments="{}", id="fc_1")
@@ -34,7 +34,7 @@ def test_it_meets_the_protocol(session: Session) -> None:
     assert isinstance(session, Protocol)
 
 
-async def test_a_session_that_nobody_used_is_empty(session: Session, db: hf.Database) -> None:
+async def test_a_session_that_nobody_used_is_empty(session: Session, db: clew.Database) -> None:
     assert (await session.get_items(), await session.pop_item()) == ([], None)
     assert (await db.threads()).threads == ()
 
@@ -51,7 +51,7 @@ async def test_the_latest_items_come_in_order(session: Session, limit: int | Non
 
 
 @pytest.mark.promise("S-01", "S-05")
-async def test_an_explicit_limit_beats_the_default(db: hf.Database) -> None:
+async def test_an_explicit_limit_beats_the_default(db: clew.Database) -> None:
     session = Session("alice", db, session_settings={"limit": 3})
     await session.add_items(numbered(9))
     default, explicit = await session.get_items(), await session.get_items(5)
@@ -60,7 +60,7 @@ async def test_an_explicit_limit_beats_the_default(db: hf.Database) -> None:
     assert (len(default), len(explicit), len(await session.get_items())) == (3, 5, 1)
 
 
-def test_unknown_settings_are_refused(session: Session, db: hf.Database) -> None:
+def test_unknown_settings_are_refused(session: Session, db: clew.Database) -> None:
     with pytest.raises(TypeError):
         Session("alice", db, session_settings={"limitt": 3})
 
@@ -82,7 +82,7 @@ async def test_items_come_back_exactly_as_given(session: Session) -> None:
 
 
 @pytest.mark.promise("B-10")
-async def test_role_kind_and_call_stand_beside_an_item(session: Session, db: hf.Database) -> None:
+async def test_role_kind_and_call_stand_beside_an_item(session: Session, db: clew.Database) -> None:
     await session.add_items([user("Hi"), CALL, OUTPUT, item(type="reasoning", summary=[]), item(a=1)])
     kept = await db.thread("alice").items()
 
@@ -111,7 +111,7 @@ async def test_a_call_id_that_cannot_be_a_name_is_kept_in_the_item(session: Sess
     ids=["object", "nan", "key", "bytes", "surrogate"],
 )
 async def test_an_item_that_is_not_json_is_refused_before_anything_is_written(
-    session: Session, db: hf.Database, bad: Any
+    session: Session, db: clew.Database, bad: Any
 ) -> None:
     await session.add_items(numbered(1))
 
@@ -122,14 +122,16 @@ async def test_an_item_that_is_not_json_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize("bad", ["text", None, 3, ["a list"]])
-async def test_an_item_that_is_no_object_is_refused(session: Session, db: hf.Database, bad: Any) -> None:
+async def test_an_item_that_is_no_object_is_refused(session: Session, db: clew.Database, bad: Any) -> None:
     with pytest.raises(InvalidValue):
         await session.add_items([user("fine"), bad])
     assert (await db.threads()).threads == ()
 
 
 @pytest.mark.promise("S-02")
-async def test_a_batch_is_one_changeset_in_the_order_of_the_caller(session: Session, db: hf.Database) -> None:
+async def test_a_batch_is_one_changeset_in_the_order_of_the_caller(
+    session: Session, db: clew.Database
+) -> None:
     await session.add_items(numbered(50))
 
     changes = await db.thread("alice").changesets()
@@ -167,7 +169,7 @@ async def test_a_clear_of_nothing_is_fine(session: Session) -> None:
 
 
 @pytest.mark.promise("S-04")
-async def test_first_writers_do_not_race(db: hf.Database) -> None:
+async def test_first_writers_do_not_race(db: clew.Database) -> None:
     sessions = [Session("alice", db) for _ in range(20)]
     await asyncio.gather(*(each.add_items(numbered(2, 2 * n)) for n, each in enumerate(sessions)))
     found = texts(await sessions[0].get_items())
@@ -177,7 +179,7 @@ async def test_first_writers_do_not_race(db: hf.Database) -> None:
 
 
 @pytest.mark.promise("S-04")
-async def test_each_item_is_popped_once(db: hf.Database) -> None:
+async def test_each_item_is_popped_once(db: clew.Database) -> None:
     await Session("alice", db).add_items(numbered(12))
     popped = await asyncio.gather(*(Session("alice", db).pop_item() for _ in range(14)))
 
@@ -186,7 +188,7 @@ async def test_each_item_is_popped_once(db: hf.Database) -> None:
 
 @pytest.mark.promise("S-04")
 async def test_a_cancelled_write_has_an_outcome_when_the_cancellation_arrives(
-    session: Session, db: hf.Database, monkeypatch: pytest.MonkeyPatch
+    session: Session, db: clew.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on, change = asyncio.Event(), asyncio.Event(), db.store.change
 
@@ -223,7 +225,9 @@ async def test_cancellation_at_any_moment_leaves_whole_batches_and_no_lock(sessi
 
 
 @pytest.mark.promise("S-06")
-async def test_a_corrupt_item_is_left_out_and_told(session: Session, db: hf.Database, damage: Damage) -> None:
+async def test_a_corrupt_item_is_left_out_and_told(
+    session: Session, db: clew.Database, damage: Damage
+) -> None:
     told: list[Broken] = []
     session = Session("alice", db, told=lambda _, broken: told.append(broken))
     await session.add_items(numbered(5))
@@ -237,7 +241,7 @@ async def test_a_corrupt_item_is_left_out_and_told(session: Session, db: hf.Data
 
 @pytest.mark.promise("S-06")
 async def test_a_pop_passes_over_a_corrupt_item_and_takes_nothing_else(
-    db: hf.Database, damage: Damage
+    db: clew.Database, damage: Damage
 ) -> None:
     told: list[Broken] = []
     session = Session("alice", db, told=lambda _, broken: told.append(broken))
@@ -253,20 +257,18 @@ async def test_a_pop_passes_over_a_corrupt_item_and_takes_nothing_else(
 
 @pytest.mark.promise("S-06")
 async def test_a_corrupt_item_is_logged_unless_somebody_else_is_told(
-    session: Session, db: hf.Database, damage: Damage, caplog: pytest.LogCaptureFixture
+    session: Session, db: clew.Database, damage: Damage, caplog: pytest.LogCaptureFixture
 ) -> None:
     await session.add_items(numbered(2))
     place = (await db.thread("alice").items())[0].place
     await damage.rewrite("alice", "history", place, b"{not json")
     await session.get_items()
 
-    assert [record.levelname for record in caplog.records if record.name.startswith("holdfast")] == [
-        "WARNING"
-    ]
+    assert [record.levelname for record in caplog.records if record.name.startswith("clew")] == ["WARNING"]
 
 
 @pytest.mark.promise("S-07")
-async def test_creation_is_kept_and_updates_advance(session: Session, db: hf.Database) -> None:
+async def test_creation_is_kept_and_updates_advance(session: Session, db: clew.Database) -> None:
     await session.add_items(numbered(1))
     before = await db.thread("alice").head()
     await session.add_items(numbered(1))
@@ -279,7 +281,7 @@ async def test_creation_is_kept_and_updates_advance(session: Session, db: hf.Dat
 
 
 @pytest.mark.promise("S-08")
-async def test_a_database_that_was_given_stays_open(db: hf.Database) -> None:
+async def test_a_database_that_was_given_stays_open(db: clew.Database) -> None:
     async with Session("alice", db) as session:
         await session.add_items(numbered(1))
 
@@ -288,7 +290,7 @@ async def test_a_database_that_was_given_stays_open(db: hf.Database) -> None:
 
 @pytest.mark.promise("S-08")
 async def test_a_database_that_the_session_opened_is_closed(url: str) -> None:
-    opening = hf.open(url)
+    opening = clew.open(url)
     session = Session("alice", opening)
     await session.add_items(numbered(1))
     database = await session._ground.database()
@@ -300,9 +302,9 @@ async def test_a_database_that_the_session_opened_is_closed(url: str) -> None:
 
 async def test_a_session_by_url_keeps_what_it_was_given(tmp_path: Path) -> None:
     for number in range(2):
-        async with Session("alice", hf.open(f"sqlite:///{tmp_path}/agent.db")) as session:
+        async with Session("alice", clew.open(f"sqlite:///{tmp_path}/agent.db")) as session:
             await session.add_items(numbered(1, number))
-    async with Session("alice", hf.open(f"sqlite:///{tmp_path}/agent.db")) as session:
+    async with Session("alice", clew.open(f"sqlite:///{tmp_path}/agent.db")) as session:
         found = await session.get_items()
 
     assert found == numbered(2)
@@ -318,53 +320,53 @@ async def test_a_closed_session_refuses_everything(session: Session) -> None:
 
 
 async def test_a_session_that_never_opened_its_database_can_be_closed(tmp_path: Path) -> None:
-    await Session("alice", hf.open(f"sqlite:///{tmp_path}/agent.db")).close()
+    await Session("alice", clew.open(f"sqlite:///{tmp_path}/agent.db")).close()
 
     assert not (tmp_path / "agent.db").exists()
 
 
 def test_something_that_is_no_database_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"holdfast\.open"):
+    with pytest.raises(InvalidArgument, match=r"clew\.open"):
         Session("alice", "agent.db")  # type: ignore[arg-type] # that is what is tested
 
 
 async def test_a_store_that_cannot_be_reached_says_so() -> None:
-    session = Session("alice", hf.open("postgresql://nobody@127.0.0.1:1/nothing"))
+    session = Session("alice", clew.open("postgresql://nobody@127.0.0.1:1/nothing"))
 
     with pytest.raises(StoreUnavailable):
         await session.add_items(numbered(1))
 
 
 @pytest.mark.promise("B-10")
-async def test_a_thread_of_another_format_is_refused(session: Session, db: hf.Database) -> None:
+async def test_a_thread_of_another_format_is_refused(session: Session, db: clew.Database) -> None:
     thread = await db.create("alice")
-    await thread.append(items=[hf.user("Hi")])
+    await thread.append(items=[clew.user("Hi")])
 
     for refused in (session.get_items(), session.add_items(numbered(1)), session.clear_session()):
-        with pytest.raises(InvalidArgument, match="'holdfast'"):
+        with pytest.raises(InvalidArgument, match="'clew'"):
             await refused
     assert (await thread.head()).version == 1
 
 
 async def test_a_thread_with_other_logs_of_another_format_is_refused(
-    session: Session, db: hf.Database
+    session: Session, db: clew.Database
 ) -> None:
     thread = await db.create("alice")
-    await thread.append(items=[hf.Item(body={}, log="channel", format="langchain")])
+    await thread.append(items=[clew.Item(body={}, log="channel", format="langchain")])
 
     with pytest.raises(InvalidArgument, match="'langchain'"):
         await session.add_items(numbered(1))
 
 
-async def test_a_thread_made_before_the_session_is_used(session: Session, db: hf.Database) -> None:
+async def test_a_thread_made_before_the_session_is_used(session: Session, db: clew.Database) -> None:
     thread = await db.create("alice", owner="bob")
-    await thread.append(patches=[hf.set(["$thread"], {"title": "Parcels"})])
+    await thread.append(patches=[clew.set(["$thread"], {"title": "Parcels"})])
     await session.add_items(numbered(1))
 
     assert ((await thread.head()).title, await session.get_items()) == ("Parcels", numbered(1))
 
 
-async def test_a_session_belongs_to_its_tenant_and_user(db: hf.Database) -> None:
+async def test_a_session_belongs_to_its_tenant_and_user(db: clew.Database) -> None:
     session = Session("alice", db.scope(tenant="acme", user="bob"))
     await session.add_items(numbered(1))
 
@@ -373,7 +375,7 @@ async def test_a_session_belongs_to_its_tenant_and_user(db: hf.Database) -> None
     assert await Session("alice", db.scope(tenant="acme", user="eve")).get_items() == []
 
 
-async def test_the_thread_of_another_user_cannot_be_written(db: hf.Database) -> None:
+async def test_the_thread_of_another_user_cannot_be_written(db: clew.Database) -> None:
     await Session("alice", db.scope(tenant="acme", user="bob")).add_items(numbered(1))
 
     with pytest.raises(ThreadNotFound):
@@ -381,7 +383,9 @@ async def test_the_thread_of_another_user_cannot_be_written(db: hf.Database) -> 
 
 
 @pytest.mark.promise("S-13")
-async def test_a_rewind_takes_exactly_the_suffix_in_one_changeset(session: Session, db: hf.Database) -> None:
+async def test_a_rewind_takes_exactly_the_suffix_in_one_changeset(
+    session: Session, db: clew.Database
+) -> None:
     await session.add_items([*numbered(3), *numbered(2)])
     done = await session.rewind(numbered(2))
 
@@ -396,7 +400,7 @@ async def test_a_rewind_takes_exactly_the_suffix_in_one_changeset(session: Sessi
     ids=["like", "long", "no", "not"],
 )
 async def test_a_rewind_of_anything_but_the_suffix_is_refused(
-    session: Session, db: hf.Database, suffix: list[TResponseInputItem]
+    session: Session, db: clew.Database, suffix: list[TResponseInputItem]
 ) -> None:
     await session.add_items(numbered(4))
 
@@ -406,7 +410,7 @@ async def test_a_rewind_of_anything_but_the_suffix_is_refused(
 
 @pytest.mark.promise("S-13")
 async def test_a_writer_in_between_makes_a_rewind_refuse(
-    session: Session, db: hf.Database, monkeypatch: pytest.MonkeyPatch
+    session: Session, db: clew.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await session.add_items(numbered(2))
     read = session._window

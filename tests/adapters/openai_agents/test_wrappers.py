@@ -13,8 +13,8 @@ from agents.items import TResponseInputItem
 from agents.memory import OpenAIResponsesCompactionSession, SessionABC
 from openai import AsyncOpenAI
 
-import holdfast as hf
-from holdfast.adapters.openai_agents import Session
+import clew
+from clew.adapters.openai_agents import Session
 from tests.adapters.openai_agents.said import agent, calls, numbered, run, says, texts, user
 from tests.adapters.openai_agents.waiting import sender
 
@@ -62,7 +62,7 @@ def look() -> str:
 
 @pytest.mark.promise("S-14")
 @pytest.mark.parametrize("way", ["whole", "streamed"])
-async def test_compaction_after_a_run_is_one_changeset(session: Session, db: hf.Database, way: str) -> None:
+async def test_compaction_after_a_run_is_one_changeset(session: Session, db: clew.Database, way: str) -> None:
     await run(agent(says("Hello.")), "Hi.", compacting(session, Client()), way=way)
     changes = await db.thread("alice").changesets()
 
@@ -72,7 +72,7 @@ async def test_compaction_after_a_run_is_one_changeset(session: Session, db: hf.
 
 
 @pytest.mark.promise("S-14")
-async def test_compaction_by_hand_is_one_changeset(session: Session, db: hf.Database) -> None:
+async def test_compaction_by_hand_is_one_changeset(session: Session, db: clew.Database) -> None:
     wrapper = compacting(session, Client())
     await wrapper.add_items(numbered(3))
     await wrapper.run_compaction({"force": True})
@@ -114,7 +114,7 @@ async def test_a_compaction_after_a_run_that_fails_leaves_history_as_it_was(sess
 
 
 @pytest.mark.promise("S-14")
-async def test_a_writer_meanwhile_makes_compaction_step_back(session: Session, db: hf.Database) -> None:
+async def test_a_writer_meanwhile_makes_compaction_step_back(session: Session, db: clew.Database) -> None:
     async def writes() -> None:
         await Session("alice", db).add_items([user("me too")])
 
@@ -141,7 +141,7 @@ async def test_compaction_waits_until_tool_outputs_are_answered(session: Session
 
 
 @pytest.mark.promise("S-05", "S-14")
-async def test_a_limit_compacts_what_it_shows_and_keeps_what_is_older(db: hf.Database) -> None:
+async def test_a_limit_compacts_what_it_shows_and_keeps_what_is_older(db: clew.Database) -> None:
     session = Session("alice", db, session_settings={"limit": 2})
     await session.add_items(numbered(4))
     await run(agent(says("Hello.")), "Hi.", compacting(session, Client()))
@@ -149,7 +149,7 @@ async def test_a_limit_compacts_what_it_shows_and_keeps_what_is_older(db: hf.Dat
     assert texts(await session.get_items(99)) == ["message 0", "message 1", "compaction"]
 
 
-async def test_a_session_of_one_s_own_is_not_bypassed(db: hf.Database) -> None:
+async def test_a_session_of_one_s_own_is_not_bypassed(db: clew.Database) -> None:
     class Shouting(Session):
         async def add_items(self, items: Any, **more: Any) -> None:
             await super().add_items([cast(Any, {**part, "loud": True}) for part in items], **more)
@@ -164,7 +164,7 @@ async def test_a_session_of_one_s_own_is_not_bypassed(db: hf.Database) -> None:
 
 @pytest.mark.promise("S-05", "S-09")
 @pytest.mark.parametrize("way", ["whole", "streamed"])
-async def test_an_encrypted_conversation_goes_on(session: Session, db: hf.Database, way: str) -> None:
+async def test_an_encrypted_conversation_goes_on(session: Session, db: clew.Database, way: str) -> None:
     helper = agent(calls("look"), says("Found."), says("Bye."), tools=[look])
     await run(helper, "Look.", encrypted(session), way=way)
     await run(helper, "Thanks.", encrypted(session), way=way)
@@ -174,7 +174,7 @@ async def test_an_encrypted_conversation_goes_on(session: Session, db: hf.Databa
 
 
 @pytest.mark.promise("S-05")
-async def test_a_limit_counts_under_encryption_too(db: hf.Database) -> None:
+async def test_a_limit_counts_under_encryption_too(db: clew.Database) -> None:
     session = encrypted(Session("alice", db, session_settings={"limit": 2}))
     await session.add_items(numbered(5))
 
@@ -199,7 +199,7 @@ async def test_a_pop_with_the_wrong_key_loses_nothing(session: Session) -> None:
 
 @pytest.mark.promise("S-14")
 async def test_compaction_under_encryption_ends_what_has_expired_in_one_changeset(
-    session: Session, db: hf.Database
+    session: Session, db: clew.Database
 ) -> None:
     await encrypted(session).add_items(numbered(600))
     late = EncryptedSession("alice", cast(SessionABC, session), KEY, ttl=-60)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.adapters.pydantic_ai import Conversations
+import clew
+from clew.adapters.pydantic_ai import Conversations
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "store", "tenant"]
 
 
 @pytest.fixture
-def store(db: hf.Database) -> Conversations:
+def store(db: clew.Database) -> Conversations:
     """A conversation store on it."""
     return Conversations(db)

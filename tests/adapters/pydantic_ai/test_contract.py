@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic_ai.conversation_store import ConversationStore, InMemoryConversationStore
 
-import holdfast as hf
-from holdfast.adapters.pydantic_ai import Conversations
+import clew
+from clew.adapters.pydantic_ai import Conversations
 from tests.adapters.pydantic_ai.contract import ConversationStoreContract, Opened
 
 
@@ -19,7 +19,7 @@ def opening(url: str, tenant: str = "default") -> Opened:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[ConversationStore]:
-        async with hf.open(url) as db:
+        async with clew.open(url) as db:
             yield Conversations(db.scope(tenant=tenant))
 
     return opened
@@ -44,7 +44,7 @@ class TestOnMemory(ConversationStoreContract):
 
     @pytest.fixture
     async def opened(self) -> AsyncIterator[Opened]:
-        async with hf.open("memory://") as db:
+        async with clew.open("memory://") as db:
 
             @asynccontextmanager
             async def opened() -> AsyncIterator[ConversationStore]:

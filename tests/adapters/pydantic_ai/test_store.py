@@ -11,13 +11,13 @@ from pydantic_ai import Conversation
 from pydantic_ai.conversation_store import ConversationConflict
 from pydantic_ai.messages import ModelRequest, ToolReturnPart
 
-import holdfast as hf
-from holdfast.adapters.pydantic_ai import Conversations
-from holdfast.core.errors import InvalidArgument, InvalidValue
+import clew
+from clew.adapters.pydantic_ai import Conversations
+from clew.core.errors import InvalidArgument, InvalidValue
 from tests.adapters.pydantic_ai.contract import AGENT, answered, asked, begun, found, texts, turn
 
 
-async def version(db: hf.Database, id: str = "c1") -> int:
+async def version(db: clew.Database, id: str = "c1") -> int:
     return (await db.thread(id).head()).version
 
 
@@ -25,7 +25,7 @@ async def version(db: hf.Database, id: str = "c1") -> int:
 
 
 @pytest.mark.promise("S-02")
-async def test_a_save_is_one_changeset_of_what_is_new(db: hf.Database, store: Conversations) -> None:
+async def test_a_save_is_one_changeset_of_what_is_new(db: clew.Database, store: Conversations) -> None:
     await begun(store, *"0123")
     entries = await turn(store, "4")
     [change] = await db.thread("c1").changesets(after=1)
@@ -35,7 +35,7 @@ async def test_a_save_is_one_changeset_of_what_is_new(db: hf.Database, store: Co
     assert (change.run_id, change.reason) == (entries[0].message.run_id, "Save")
 
 
-async def test_usage_is_known_for_every_version(db: hf.Database, store: Conversations) -> None:
+async def test_usage_is_known_for_every_version(db: clew.Database, store: Conversations) -> None:
     await turn(store, "one")
     await turn(store, "two")
     thread = db.thread("c1")
@@ -45,7 +45,9 @@ async def test_usage_is_known_for_every_version(db: hf.Database, store: Conversa
 
 
 @pytest.mark.promise("S-03")
-async def test_what_a_branch_leaves_stays_readable_by_version(db: hf.Database, store: Conversations) -> None:
+async def test_what_a_branch_leaves_stays_readable_by_version(
+    db: clew.Database, store: Conversations
+) -> None:
     await begun(store, *"0123")
     await store.branch("c1", at=1, expected_revision=(await found(store)).revision)
     thread = db.thread("c1")
@@ -54,7 +56,7 @@ async def test_what_a_branch_leaves_stays_readable_by_version(db: hf.Database, s
     assert (await thread.verify()).ok
 
 
-async def test_a_fork_copies_nothing(db: hf.Database, store: Conversations) -> None:
+async def test_a_fork_copies_nothing(db: clew.Database, store: Conversations) -> None:
     await begun(store, *"0123")
     await store.fork("c1", at=3, new_conversation_id="c2")
     changes = await db.thread("c2").changesets(after=1)
@@ -63,7 +65,7 @@ async def test_a_fork_copies_nothing(db: hf.Database, store: Conversations) -> N
     assert (await db.thread("c2").head()).parent is not None
 
 
-async def test_a_fork_that_was_never_finished_is_nobodys(db: hf.Database, store: Conversations) -> None:
+async def test_a_fork_that_was_never_finished_is_nobodys(db: clew.Database, store: Conversations) -> None:
     await begun(store, *"01")
     await db.thread("c1").fork("c2")  # as a process leaves it that ends right here
 
@@ -74,7 +76,7 @@ async def test_a_fork_that_was_never_finished_is_nobodys(db: hf.Database, store:
 
 
 async def test_a_thread_made_before_keeps_its_owner(
-    db: hf.Database, store: Conversations, tenant: str
+    db: clew.Database, store: Conversations, tenant: str
 ) -> None:
     await db.create("c1", owner="alice")
     await begun(store, "Hi")
@@ -86,12 +88,12 @@ async def test_a_thread_made_before_keeps_its_owner(
 
 
 async def test_a_save_that_comes_while_a_conversation_is_deleted_is_not_lost(
-    db: hf.Database, store: Conversations, monkeypatch: pytest.MonkeyPatch
+    db: clew.Database, store: Conversations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await begun(store, "Hi")
     find = store._listing
 
-    async def find_late(id: str) -> hf.Record | None:
+    async def find_late(id: str) -> clew.Record | None:
         await turn(Conversations(db), "in between")
         return await find(id)
 
@@ -102,7 +104,7 @@ async def test_a_save_that_comes_while_a_conversation_is_deleted_is_not_lost(
     assert texts((await found(store)).messages)[:2] == ["Hi", "in between"]
 
 
-async def test_a_database_of_one_user_keeps_conversations_to_them(db: hf.Database, tenant: str) -> None:
+async def test_a_database_of_one_user_keeps_conversations_to_them(db: clew.Database, tenant: str) -> None:
     alice = Conversations(db.scope(tenant=tenant, user="alice"))
     bob = Conversations(db.scope(tenant=tenant, user="bob"))
     await begun(alice, "Hi")
@@ -115,11 +117,11 @@ async def test_a_database_of_one_user_keeps_conversations_to_them(db: hf.Databas
 
 @pytest.mark.promise("S-06")
 async def test_what_cannot_be_read_hides_nothing_else(
-    db: hf.Database, store: Conversations, caplog: pytest.LogCaptureFixture
+    db: clew.Database, store: Conversations, caplog: pytest.LogCaptureFixture
 ) -> None:
     await begun(store, "0")
     await db.thread("c1").append(
-        items=[hf.Item(body={"kind": "nothing"}, format="pydantic-ai"), hf.user("a note")]
+        items=[clew.Item(body={"kind": "nothing"}, format="pydantic-ai"), clew.user("a note")]
     )
     with caplog.at_level(logging.WARNING):
         await turn(store, "1")
@@ -128,7 +130,7 @@ async def test_what_cannot_be_read_hides_nothing_else(
 
 
 @pytest.mark.promise("S-08")
-async def test_the_database_stays_open(db: hf.Database) -> None:
+async def test_the_database_stays_open(db: clew.Database) -> None:
     store = Conversations(db)
     await begun(store, "Hi")
     del store
@@ -137,7 +139,7 @@ async def test_the_database_stays_open(db: hf.Database) -> None:
 
 
 async def test_a_list_reaches_over_many_pages(store: Conversations, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.adapters.pydantic_ai.conversations.PAGE", 3)
+    monkeypatch.setattr("clew.adapters.pydantic_ai.conversations.PAGE", 3)
     for number in range(8):
         await begun(store, "Hi", id=f"c{number}")
     listed = [record.conversation_id for record in await store.list_conversations()]
@@ -147,7 +149,7 @@ async def test_a_list_reaches_over_many_pages(store: Conversations, monkeypatch:
     assert some == listed[:4]
 
 
-async def test_a_list_leaves_out_what_was_removed_elsewhere(db: hf.Database, store: Conversations) -> None:
+async def test_a_list_leaves_out_what_was_removed_elsewhere(db: clew.Database, store: Conversations) -> None:
     await begun(store, "Hi")
     await db.thread("c1").delete()
 
@@ -157,9 +159,9 @@ async def test_a_list_leaves_out_what_was_removed_elsewhere(db: hf.Database, sto
 # What it refuses.
 
 
-async def test_a_thread_of_another_kind_is_left_alone(db: hf.Database, store: Conversations) -> None:
+async def test_a_thread_of_another_kind_is_left_alone(db: clew.Database, store: Conversations) -> None:
     thread = await db.create("c1")
-    await thread.append(items=[hf.user("Hi")])
+    await thread.append(items=[clew.user("Hi")])
     new = Conversation(conversation_id="c1", messages=[asked("Hi"), answered("Hello")])
 
     for refused in (store.load("c1"), store.save(new), store.delete("c1")):
@@ -169,7 +171,7 @@ async def test_a_thread_of_another_kind_is_left_alone(db: hf.Database, store: Co
 
 
 async def test_a_value_that_is_not_json_is_refused_by_its_place(
-    db: hf.Database, store: Conversations
+    db: clew.Database, store: Conversations
 ) -> None:
     await begun(store, "Hi")
     loaded = await found(store)
@@ -181,7 +183,7 @@ async def test_a_value_that_is_not_json_is_refused_by_its_place(
     assert await version(db) == 1
 
 
-async def test_an_object_without_a_json_form_is_refused(db: hf.Database, store: Conversations) -> None:
+async def test_an_object_without_a_json_form_is_refused(db: clew.Database, store: Conversations) -> None:
     await begun(store, "Hi")
     loaded = await found(store)
     loaded.messages.append(
@@ -210,8 +212,8 @@ async def test_a_refused_save_can_be_made_again(store: Conversations) -> None:
 
 
 def test_without_pydantic_ai_one_is_told_what_to_install() -> None:
-    code = "import sys; sys.modules['pydantic_ai'] = None; import holdfast.adapters.pydantic_ai"
+    code = "import sys; sys.modules['pydantic_ai'] = None; import clew.adapters.pydantic_ai"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert "pydantic-ai-slim (2.66 or newer) is not installed" in done.stderr
-    assert "pip install 'holdfast[pydantic-ai]'" in done.stderr
+    assert "pip install 'clew[pydantic-ai]'" in done.stderr

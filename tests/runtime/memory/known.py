@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.runtime.memory.values import Candidate, Source
+from clew.runtime.memory.values import Candidate, Source
 
 SOURCE = Source(thread="chat", run="run-1", item="message-1", version=3, place=256)
 

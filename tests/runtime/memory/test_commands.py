@@ -1,4 +1,4 @@
-"""``holdfast memory``: a person sees, corrects, forgets, brings back and carries away what is remembered."""
+"""``clew memory``: a person sees, corrects, forgets, brings back and carries away what is remembered."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.core.encoding import JSON
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.testing.scripted import ScriptedModel
+import clew
+from clew.cli.app import run
+from clew.core.encoding import JSON
+from clew.runtime.memory.finalizing import Finalizer
+from clew.testing.scripted import ScriptedModel
 
-COMMAND = Path(sys.executable).with_name("holdfast")
+COMMAND = Path(sys.executable).with_name("clew")
 SAID = ("Please no bullet points.", "My sister is called Ann.", "I'm allergic to nuts.")
 
 
 async def told(url: str, tenant: str = "default", user: str | None = "alice", thread: str = "s1") -> None:
     """A session in which somebody says a few things about themselves."""
     async with (
-        hf.open(url) as db,
-        hf.Runtime(
+        clew.open(url) as db,
+        clew.Runtime(
             db.scope(tenant=tenant), model=ScriptedModel(*["I see."] * len(SAID)), finalize=Finalizer()
         ) as runtime,
     ):
@@ -40,7 +40,7 @@ Place = tuple[str, str]
 
 
 class Commands:
-    """``holdfast memory`` on one database, for one owner."""
+    """``clew memory`` on one database, for one owner."""
 
     def __init__(self, place: Place, capsys: pytest.CaptureFixture[str], *whose: str) -> None:
         self._end = ["--db", place[0], "--tenant", place[1], *whose]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import InvalidArgument, RecordNotFound, RewindRefused
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.settling import settled
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import InvalidArgument, RecordNotFound, RewindRefused
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.settling import settled
+from clew.threads.database import Database
 from tests.runtime.memory.known import allergic, rule, sister
 
 
@@ -211,7 +211,7 @@ async def test_what_only_waits_for_a_word_is_not_what_is_undone(memory: Memory) 
 
 
 async def test_however_often_a_change_was_undone_and_done_again_it_can_be_undone() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         memory = Memory(db, "alice")
         version = (await memory.learn([sister("Ann")])).version
         for _ in range(1200):  # more than Python would follow by recursion

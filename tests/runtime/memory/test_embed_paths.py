@@ -7,17 +7,17 @@ from typing import Annotated, Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.memory.embedding import HashingEmbedder
-from holdfast.runtime.memory.embedding_jobs import embed_due
-from holdfast.runtime.memory.keeping import Memory, memory_of
-from holdfast.runtime.memory.retrieving import Retriever
-from holdfast.runtime.schema import State, input
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import ModelFailed
+from clew.runtime.context import Context
+from clew.runtime.draft import Delta
+from clew.runtime.engine import Runtime
+from clew.runtime.memory.embedding import HashingEmbedder
+from clew.runtime.memory.embedding_jobs import embed_due
+from clew.runtime.memory.keeping import Memory, memory_of
+from clew.runtime.memory.retrieving import Retriever
+from clew.runtime.schema import State, input
+from clew.threads.database import Database
 from tests.runtime.memory.known import allergic, sister
 from tests.support.tenants import db, postgres_url, tenant
 
@@ -26,7 +26,7 @@ __all__ = ["db", "postgres_url", "tenant"]
 
 class Chat(State):
     message: Annotated[str, input]
-    diagnostics: Annotated[dict[str, Any], hf.merge]
+    diagnostics: Annotated[dict[str, Any], clew.merge]
     known: int = 0
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.errors import DeadlineExceeded, InvalidArgument, MissingExtra, ModelFailed
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.memory.embedders import LONGEST, LocalEmbedder, RemoteEmbedder, named_embedder
-from holdfast.runtime.memory.embedding import HashingEmbedder, embed_texts
+from clew.core.errors import DeadlineExceeded, InvalidArgument, MissingExtra, ModelFailed
+from clew.runtime.asking import Patience
+from clew.runtime.memory.embedders import LONGEST, LocalEmbedder, RemoteEmbedder, named_embedder
+from clew.runtime.memory.embedding import HashingEmbedder, embed_texts
 from tests.support.openai_server import (
     ChatServer,
     Embedded,
@@ -213,7 +213,7 @@ def test_without_the_package_a_local_model_says_what_to_install(monkeypatch: pyt
     monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
-    with pytest.raises(MissingExtra, match=r"holdfast\[embeddings\]"):
+    with pytest.raises(MissingExtra, match=r"clew\[embeddings\]"):
         LocalEmbedder("small")
 
 

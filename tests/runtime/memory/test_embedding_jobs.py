@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import ModelFailed
-from holdfast.core.values import HISTORY, Item, Job, RecordQuery
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.memory.embedding import PAGE, VECTOR
-from holdfast.runtime.memory.embedding_jobs import EMBED, embed_due, embedding
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.retrieving import Retriever
-from holdfast.runtime.memory.values import Candidate
-from holdfast.testing.clock import Clock
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+import clew
+from clew.core.errors import ModelFailed
+from clew.core.values import HISTORY, Item, Job, RecordQuery
+from clew.runtime.engine import Runtime
+from clew.runtime.memory.embedding import PAGE, VECTOR
+from clew.runtime.memory.embedding_jobs import EMBED, embed_due, embedding
+from clew.runtime.memory.finalizing import Finalizer
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.retrieving import Retriever
+from clew.runtime.memory.values import Candidate
+from clew.testing.clock import Clock
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 from tests.runtime.memory.known import allergic, sister
 from tests.support.openai_server import letters_of
 from tests.support.tenants import db, postgres_url, tenant
@@ -94,7 +94,7 @@ async def test_what_was_known_before_there_was_an_embedder_gets_vectors_too(
 ) -> None:
     await Memory(db, "bob").learn([allergic("milk")])
     await Memory(db, "chat", of_thread=True).learn([allergic("nuts")])
-    await (await db.create("chat")).append(items=[hf.user("no vector for me")])
+    await (await db.create("chat")).append(items=[clew.user("no vector for me")])
 
     assert await embed_due(db, Letters()) == 4
 
@@ -201,7 +201,7 @@ async def test_what_is_deleted_while_its_vectors_are_made_leaves_none(db: Databa
 
 async def test_what_says_nothing_gets_no_vector(db: Database) -> None:
     thread, letters = await db.create("chat", owner="alice"), Letters()
-    await thread.append(items=[hf.user("hello"), hf.user(" "), Item(body=b"bytes", codec="msgpack")])
+    await thread.append(items=[clew.user("hello"), clew.user(" "), Item(body=b"bytes", codec="msgpack")])
     await db.commit([embedding("chat", "alice", "asked for", [HISTORY])])
     await embed_due(db, letters)
 

@@ -11,19 +11,19 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.core.encoding import plain
-from holdfast.core.values import RecordQuery, Write
-from holdfast.runtime.ending import end_expired
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import ENDED, ROW, Episode, episode_of, saved
-from holdfast.runtime.memory.finalizing import Finalizer, Told
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.values import Arc, Candidate, Source
-from holdfast.runtime.models import Part, Request, Usage
-from holdfast.runtime.schema import Conversation
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+import clew
+from clew.core.encoding import plain
+from clew.core.values import RecordQuery, Write
+from clew.runtime.ending import end_expired
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import ENDED, ROW, Episode, episode_of, saved
+from clew.runtime.memory.finalizing import Finalizer, Told
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.values import Arc, Candidate, Source
+from clew.runtime.models import Part, Request, Usage
+from clew.runtime.schema import Conversation
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 from tests.runtime.ends import work
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ async def test_all_sessions_of_a_user_end_at_the_close_each_summed_up_once(db: D
 @pytest.mark.promise("R-08", "R-12")
 async def test_two_that_sweep_one_database_sum_up_each_session_of_a_user_once(shared_url: str) -> None:
     model = Summarizer(meeting(SESSIONS))
-    async with hf.open(shared_url) as one, hf.open(shared_url) as other, asyncio.timeout(SOON):
+    async with clew.open(shared_url) as one, clew.open(shared_url) as other, asyncio.timeout(SOON):
         runtime = await begun(one, model, *texts())
         await end_expired(one, idle_ms=0, now=runtime._settings.clock() + 1)
         settings = replace(runtime._settings, ends_at_once=SESSIONS // 2)

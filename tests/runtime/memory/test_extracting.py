@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.errors import ModelFailed
-from holdfast.core.items import assistant, user
-from holdfast.core.values import Item
-from holdfast.runtime.asking import Patience, fill
-from holdfast.runtime.memory.extracting import MOST, Extracted, Noticed, Said, extracted, said_by_user
-from holdfast.runtime.memory.values import Source
-from holdfast.runtime.models import Request
-from holdfast.testing.scripted import ScriptedModel
+from clew.core.errors import ModelFailed
+from clew.core.items import assistant, user
+from clew.core.values import Item
+from clew.runtime.asking import Patience, fill
+from clew.runtime.memory.extracting import MOST, Extracted, Noticed, Said, extracted, said_by_user
+from clew.runtime.memory.values import Source
+from clew.runtime.models import Request
+from clew.testing.scripted import ScriptedModel
 
 TURNS = [
     Said(text="My sister is called Ann.", source=Source(thread="chat", item="m1")),

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.errors import ModelFailed
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.loop import respond
-from holdfast.runtime.memory.embedding import VECTOR, HashingEmbedder
-from holdfast.runtime.memory.embedding_jobs import embed_due
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.runtime.memory.keeping import Memory, memory_of
-from holdfast.runtime.memory.values import Candidate, Source
-from holdfast.runtime.models import Request
-from holdfast.runtime.schema import Conversation
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+from clew.core.errors import ModelFailed
+from clew.core.values import RecordQuery
+from clew.runtime.asking import Patience
+from clew.runtime.context import Context
+from clew.runtime.draft import Delta
+from clew.runtime.engine import Runtime
+from clew.runtime.loop import respond
+from clew.runtime.memory.embedding import VECTOR, HashingEmbedder
+from clew.runtime.memory.embedding_jobs import embed_due
+from clew.runtime.memory.finalizing import Finalizer
+from clew.runtime.memory.keeping import Memory, memory_of
+from clew.runtime.memory.values import Candidate, Source
+from clew.runtime.models import Request
+from clew.runtime.schema import Conversation
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 TOLD = {
     "themes": ["exams"],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.errors import InvalidId
-from holdfast.core.owners import memory_thread
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.memory.keeping import Memory, memory_of
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+from clew.core.errors import InvalidId
+from clew.core.owners import memory_thread
+from clew.runtime.engine import Runtime
+from clew.runtime.memory.keeping import Memory, memory_of
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 from tests.runtime.memory.known import sister
 
 

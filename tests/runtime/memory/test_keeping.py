@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from holdfast.core.errors import InvalidArgument, RecordNotFound
-from holdfast.runtime.memory.keeping import Memory, memory_of
-from holdfast.runtime.memory.merging import MOST_RULES
-from holdfast.runtime.memory.values import Arc, Fact, Rule
-from holdfast.testing.clock import Clock
-from holdfast.threads.database import Database
+from clew.core.errors import InvalidArgument, RecordNotFound
+from clew.runtime.memory.keeping import Memory, memory_of
+from clew.runtime.memory.merging import MOST_RULES
+from clew.runtime.memory.values import Arc, Fact, Rule
+from clew.testing.clock import Clock
+from clew.threads.database import Database
 from tests.runtime.memory.known import SOURCE, allergic, rule, sister
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.errors import ModelFailed
-from holdfast.runtime.asking import Patience
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.episodes import active_episode
-from holdfast.runtime.loop import Stage, respond
-from holdfast.runtime.memory import Finalizer, Memory, noticing
-from holdfast.runtime.models import Request
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+from clew.core.errors import ModelFailed
+from clew.runtime.asking import Patience
+from clew.runtime.engine import Runtime
+from clew.runtime.episodes import active_episode
+from clew.runtime.loop import Stage, respond
+from clew.runtime.memory import Finalizer, Memory, noticing
+from clew.runtime.models import Request
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 
 def noticed(request: Request) -> dict[str, Any]:

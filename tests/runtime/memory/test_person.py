@@ -10,26 +10,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.core.encoding import JSON
-from holdfast.core.errors import ArchiveInvalid, RevisionConflict, ThreadExists
-from holdfast.core.ports import Store
-from holdfast.core.values import Record, Scope
-from holdfast.runtime.memory.finalizing import Finalizer
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.persons import export_person
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.archive import Imported, import_threads
-from holdfast.threads.database import Database
+import clew
+from clew.cli.app import run
+from clew.core.encoding import JSON
+from clew.core.errors import ArchiveInvalid, RevisionConflict, ThreadExists
+from clew.core.ports import Store
+from clew.core.values import Record, Scope
+from clew.runtime.memory.finalizing import Finalizer
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.persons import export_person
+from clew.stores.memory import MemoryStore
+from clew.testing.scripted import ScriptedModel
+from clew.threads.archive import Imported, import_threads
+from clew.threads.database import Database
 
 CRISIS = Record(kind="crisis", id="c1", owner="alice", body={"level": 2})
 
 
 async def a_life(db: Database) -> None:
     """Two people talk, end their sessions, and one of them begins another; an operator notes something."""
-    async with hf.Runtime(
+    async with clew.Runtime(
         db,
         model=ScriptedModel(*["I see."] * 9),
         finalize=Finalizer(),
@@ -57,7 +57,7 @@ async def taken_in(lines: Sequence[bytes], store: Store, *, skip_existing: bool 
 
 
 def records(lines: Sequence[bytes]) -> list[JSON]:
-    return [line for line in map(msgspec.json.decode, lines) if line["holdfast"] == "record"]
+    return [line for line in map(msgspec.json.decode, lines) if line["clew"] == "record"]
 
 
 @pytest.mark.promise("B-11")
@@ -66,7 +66,7 @@ async def test_an_archive_of_a_person_has_all_that_is_theirs_and_nothing_else(db
     lines = await lines_of(db)
     told = [msgspec.json.decode(line) for line in lines]
 
-    assert sorted(line["id"] for line in told if line["holdfast"] == "thread") == [
+    assert sorted(line["id"] for line in told if line["clew"] == "thread") == [
         "alice-1",
         "alice-2",
         "memory/alice",
@@ -99,7 +99,7 @@ async def test_a_session_goes_on_where_it_was_imported(db: Database) -> None:
     await a_life(db)
     other = Database(MemoryStore())
     await taken_in(await lines_of(db), other.store)
-    async with hf.Runtime(other, model=ScriptedModel("Hello"), finalize=Finalizer()) as runtime:
+    async with clew.Runtime(other, model=ScriptedModel("Hello"), finalize=Finalizer()) as runtime:
         await runtime.run_turn("alice-2", "And on we go", user="alice")
         ended = await runtime.end_session("alice-2", user="alice")
 
@@ -119,7 +119,7 @@ async def test_what_is_there_already_is_refused_or_passed_over(db: Database) -> 
     await a_life(db)
     lines, store = await lines_of(db), MemoryStore()
     await taken_in(lines, store)
-    only_records = [lines[0], *(line for line in lines if b'"holdfast":"record"' in line)]
+    only_records = [lines[0], *(line for line in lines if b'"clew":"record"' in line)]
     with pytest.raises(ThreadExists):
         await taken_in(lines, store)
     with pytest.raises(RevisionConflict):
@@ -132,7 +132,7 @@ async def test_what_is_there_already_is_refused_or_passed_over(db: Database) -> 
 async def test_a_user_takes_in_only_what_is_their_own(db: Database) -> None:
     await a_life(db)
     lines = await lines_of(db)
-    only_records = [lines[0], *(line for line in lines if b'"holdfast":"record"' in line)]
+    only_records = [lines[0], *(line for line in lines if b'"clew":"record"' in line)]
 
     with pytest.raises(ArchiveInvalid, match="somebody else"):
         await import_threads(MemoryStore(), Scope(user="bob"), each(lines))
@@ -144,7 +144,7 @@ def test_the_command_writes_a_person_and_another_database_takes_them_in(
     shared_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def prepare() -> None:
-        async with hf.open(shared_url) as db:
+        async with clew.open(shared_url) as db:
             await a_life(db)
 
     asyncio.run(prepare())
@@ -168,7 +168,7 @@ def test_the_command_writes_a_person_and_another_database_takes_them_in(
 
 
 async def test_erasing_a_person_takes_their_records_out_of_an_archive_too(tmp_path: Path) -> None:
-    async with hf.open(f"sqlite:///{tmp_path / 'test.db'}") as db:
+    async with clew.open(f"sqlite:///{tmp_path / 'test.db'}") as db:
         await a_life(db)
         theirs, everyone = tmp_path / "alice.jsonl", tmp_path / "both.jsonl"
         alice, bob = await lines_of(db), await lines_of(db, "bob")
@@ -192,6 +192,6 @@ def joined(*archives: Sequence[bytes]) -> list[bytes]:
         for name in ("threads", "changesets", "items", "records")
     }
     inner = [line for lines in archives for line in lines[1:-1]]
-    beside = [line for line in inner if b'"holdfast":"record"' in line]
+    beside = [line for line in inner if b'"clew":"record"' in line]
     threads = [line for line in inner if line not in beside]
-    return [archives[0][0], *threads, *beside, msgspec.json.encode({"holdfast": "total", **sums}) + b"\n"]
+    return [archives[0][0], *threads, *beside, msgspec.json.encode({"clew": "total", **sums}) + b"\n"]

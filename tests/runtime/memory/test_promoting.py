@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.runtime.memory.promoting import Decision, decided, promoted
-from holdfast.runtime.memory.stating import stated
-from holdfast.runtime.memory.values import Candidate
+from clew.runtime.memory.promoting import Decision, decided, promoted
+from clew.runtime.memory.stating import stated
+from clew.runtime.memory.values import Candidate
 
 
 def decisions(*turns: str, earlier: tuple[str, ...] = ()) -> list[Decision]:

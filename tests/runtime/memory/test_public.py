@@ -1,11 +1,11 @@
-"""What ``holdfast.runtime.memory`` offers, and that the reference names all of it."""
+"""What ``clew.runtime.memory`` offers, and that the reference names all of it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import holdfast.runtime.memory as memory
+import clew.runtime.memory as memory
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "runtime.md"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.memory.promoting import decided, promoted
-from holdfast.runtime.memory.refusing import refusals, unrefused
-from holdfast.runtime.memory.stating import stated
+from clew.runtime.memory.promoting import decided, promoted
+from clew.runtime.memory.refusing import refusals, unrefused
+from clew.runtime.memory.stating import stated
 
 TEA, TOM = "I like tea", "My ex-boyfriend is called Tom"
 """What is said before a wish."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.memory.rendering import (
+from clew.runtime.memory.rendering import (
     ASKED_ONLY,
     EpisodicEntry,
     SemanticEntry,
@@ -12,7 +12,7 @@ from holdfast.runtime.memory.rendering import (
     rendered,
     rendered_all,
 )
-from holdfast.runtime.memory.values import Rule
+from clew.runtime.memory.values import Rule
 
 BOSS = SemanticEntry(
     category="relationship",

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from holdfast.core.errors import ModelFailed
-from holdfast.core.values import RecordQuery
-from holdfast.runtime.memory.embedding import VECTOR, HashingEmbedder
-from holdfast.runtime.memory.keeping import Memory
-from holdfast.runtime.memory.rendering import rendered
-from holdfast.runtime.memory.retrieving import DAY, Limits, Recalled, Retriever
-from holdfast.runtime.memory.values import Arc, Candidate
-from holdfast.testing.clock import Clock
-from holdfast.threads.database import Database
+from clew.core.errors import ModelFailed
+from clew.core.values import RecordQuery
+from clew.runtime.memory.embedding import VECTOR, HashingEmbedder
+from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.rendering import rendered
+from clew.runtime.memory.retrieving import DAY, Limits, Recalled, Retriever
+from clew.runtime.memory.values import Arc, Candidate
+from clew.testing.clock import Clock
+from clew.threads.database import Database
 from tests.runtime.memory.known import allergic, rule, sister
 
 LIKES = Candidate(category="preference", predicate="LIKES", object="hiking", quote="I love hiking in autumn")
@@ -125,7 +125,7 @@ async def test_when_embedding_fails_words_answer(memory: Memory) -> None:
 async def test_what_an_embedder_says_that_nobody_foresaw_is_for_who_looks_for_it(
     memory: Memory, caplog: pytest.LogCaptureFixture, level: int, *, told: bool
 ) -> None:
-    with caplog.at_level(level, logger="holdfast"):
+    with caplog.at_level(level, logger="clew"):
         found = await Retriever(memory, Odd()).recall("sister")
 
     assert (objects(found), found.path) == (["Ann"], "token_recall_after_embed_error")

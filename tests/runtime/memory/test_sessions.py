@@ -6,23 +6,23 @@ from typing import Annotated
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.making import append
-from holdfast.runtime.context import Context
-from holdfast.runtime.draft import Delta
-from holdfast.runtime.engine import Runtime
-from holdfast.runtime.logs import Log
-from holdfast.runtime.memory.extracting import said_by_user
-from holdfast.runtime.memory.keeping import Memory, memory_of
-from holdfast.runtime.memory.remembering import Remembered, remember
-from holdfast.runtime.memory.rendering import EpisodicEntry, SemanticEntry, prompt_part
-from holdfast.runtime.memory.retrieving import Retriever
-from holdfast.runtime.memory.values import Arc
-from holdfast.runtime.messages import Message
-from holdfast.runtime.models import Request
-from holdfast.runtime.schema import State, input, loaded
-from holdfast.testing.scripted import ScriptedModel
-from holdfast.threads.database import Database
+import clew
+from clew.core.making import append
+from clew.runtime.context import Context
+from clew.runtime.draft import Delta
+from clew.runtime.engine import Runtime
+from clew.runtime.logs import Log
+from clew.runtime.memory.extracting import said_by_user
+from clew.runtime.memory.keeping import Memory, memory_of
+from clew.runtime.memory.remembering import Remembered, remember
+from clew.runtime.memory.rendering import EpisodicEntry, SemanticEntry, prompt_part
+from clew.runtime.memory.retrieving import Retriever
+from clew.runtime.memory.values import Arc
+from clew.runtime.messages import Message
+from clew.runtime.models import Request
+from clew.runtime.schema import State, input, loaded
+from clew.testing.scripted import ScriptedModel
+from clew.threads.database import Database
 
 
 class Chat(State):
@@ -147,11 +147,11 @@ async def test_ending_twice_learns_once(db: Database) -> None:
 
 
 async def test_a_memory_survives_a_restart(shared_url: str) -> None:
-    async with hf.open(shared_url) as db:
+    async with clew.open(shared_url) as db:
         companion = Companion(db)
         await companion.say("s1", "Please call me Sam.", "alice")
         await companion.end("s1", "alice")
-    async with hf.open(shared_url) as db:
+    async with clew.open(shared_url) as db:
         told = await Companion(db).say("s2", "Hey", "alice")
 
     assert "Call the user Sam." in told

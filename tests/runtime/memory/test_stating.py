@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.runtime.memory.refusing import refusals
-from holdfast.runtime.memory.stating import is_fleeting, stated
-from holdfast.runtime.memory.values import QUOTE, Source
+from clew.runtime.memory.refusing import refusals
+from clew.runtime.memory.stating import is_fleeting, stated
+from clew.runtime.memory.values import QUOTE, Source
 
 
 def told(text: str) -> list[tuple[str, str]]:

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-import holdfast as hf
-from holdfast.server.identity.entries import Membership, Tenant, User
-from holdfast.server.identity.keeping import Directory
-from holdfast.testing import Clock
+import clew
+from clew.server.identity.entries import Membership, Tenant, User
+from clew.server.identity.keeping import Directory
+from clew.testing import Clock
 from tests.support.issuer import Issuer, issuing
 from tests.support.tenants import db, postgres_url, tenant
 
@@ -23,7 +23,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def directory(db: hf.Database, clock: Clock) -> Directory:
+def directory(db: clew.Database, clock: Clock) -> Directory:
     """The server's own records on each store."""
     return Directory(db, now=clock)
 
@@ -31,7 +31,7 @@ def directory(db: hf.Database, clock: Clock) -> Directory:
 @pytest.fixture
 async def in_memory() -> AsyncIterator[Directory]:
     """The server's own records on one store, for what does not depend on it."""
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         yield Directory(db)
 
 

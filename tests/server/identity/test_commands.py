@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
-from holdfast.core.errors import Unauthenticated
-from holdfast.server.identity.keeping import Directory
-from holdfast.server.identity.keys import KeyAuthentication
+import clew
+from clew.cli.app import run
+from clew.core.errors import Unauthenticated
+from clew.server.identity.keeping import Directory
+from clew.server.identity.keys import KeyAuthentication
 
 Say = Callable[..., Any]
 
@@ -110,7 +110,7 @@ def test_a_user_is_taken_out_in_two_steps(say: Say, acme: str) -> None:
 
 
 async def entered(db: str, text: str) -> str | None:
-    async with hf.open(db) as opened:
+    async with clew.open(db) as opened:
         return (await KeyAuthentication(Directory(opened))({"x-api-key": text})).user
 
 
@@ -120,7 +120,7 @@ def test_a_key_is_shown_once_and_its_hash_never(say: Say, acme: str) -> None:
     listed = say("keys", "list", "--tenant", acme)["found"]
     own = say("keys", "list", "--tenant", acme, "--user", "nobody")["found"]
 
-    assert made["text"].startswith(f"hf_{made['id']}_")
+    assert made["text"].startswith(f"clew_{made['id']}_")
     assert made["expires"] - made["created"] == pytest.approx(90 * 86_400_000, abs=60_000)
     assert listed == [{name: value for name, value in made.items() if name != "text"}]
     assert "hash" not in made
@@ -176,7 +176,7 @@ def test_a_key_fits_on_a_line_and_tables_fit_on_a_screen(
     shown = capsys.readouterr().out
 
     assert len(key) < 80
-    assert key.startswith("hf_")
+    assert key.startswith("clew_")
     assert max(map(len, shown.splitlines())) <= 80
     assert all(word in shown for word in ("acme", "alice", "member", "read, write"))
 
@@ -184,8 +184,8 @@ def test_a_key_fits_on_a_line_and_tables_fit_on_a_screen(
 def test_a_server_says_what_stands_against_its_start(
     say: Say, monkeypatch: pytest.MonkeyPatch, db: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_ENV", "production")
-    monkeypatch.delenv("HOLDFAST_SERVER_SECRET", raising=False)
+    monkeypatch.setenv("CLEW_ENV", "production")
+    monkeypatch.delenv("CLEW_SERVER_SECRET", raising=False)
     code = run(["serve", "--check", "--host", "0.0.0.0", "--cors", "*", "--db", db, "--json"])
     found = [danger["code"] for danger in json.loads(capsys.readouterr().out)["dangers"]]
     started = run(["serve", "--host", "0.0.0.0", "--db", db])

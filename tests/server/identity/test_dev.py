@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.errors import Forbidden, InvalidId, Unauthenticated
-from holdfast.server.identity.dev import DevAuthentication, is_loopback
+from clew.core.errors import Forbidden, InvalidId, Unauthenticated
+from clew.server.identity.dev import DevAuthentication, is_loopback
 
 HERE = {"host": "127.0.0.1:8100"}
 enter = DevAuthentication()
@@ -19,7 +19,7 @@ async def test_whoever_is_on_this_machine_is_let_in(host: str) -> None:
 
 
 async def test_a_request_may_name_another_user_and_tenant() -> None:
-    found = await enter({**HERE, "x-holdfast-user": "alice", "x-holdfast-tenant": "acme"})
+    found = await enter({**HERE, "x-clew-user": "alice", "x-clew-tenant": "acme"})
 
     assert (found.tenant, found.user) == ("acme", "alice")
 
@@ -28,7 +28,7 @@ async def test_a_request_may_name_another_user_and_tenant() -> None:
     "headers",
     [
         {},
-        {"host": "holdfast.example"},
+        {"host": "clew.example"},
         {"host": "127.0.0.1.example"},
         {"host": "localhost.example"},
         {"host": "192.168.0.7"},
@@ -91,9 +91,9 @@ async def test_no_page_of_another_site_may_ask_whatever_is_named(named: str) -> 
 
 async def test_a_name_that_cannot_be_one_is_refused() -> None:
     with pytest.raises(InvalidId):
-        await enter({**HERE, "x-holdfast-user": ""})
+        await enter({**HERE, "x-clew-user": ""})
     with pytest.raises(Forbidden, match="own"):
-        await enter({**HERE, "x-holdfast-tenant": "$server"})
+        await enter({**HERE, "x-clew-tenant": "$server"})
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "example", "10.0.0.1", None])

@@ -7,10 +7,10 @@ import asyncio
 import msgspec
 import pytest
 
-import holdfast as hf
-from holdfast.core.errors import Forbidden, InvalidArgument, InvalidId, RecordNotFound, StoreDamaged
-from holdfast.core.values import RecordQuery
-from holdfast.server.identity.entries import (
+import clew
+from clew.core.errors import Forbidden, InvalidArgument, InvalidId, RecordNotFound, StoreDamaged
+from clew.core.values import RecordQuery
+from clew.server.identity.entries import (
     DEFAULT_WORKSPACE,
     Entry,
     Key,
@@ -20,9 +20,9 @@ from holdfast.server.identity.entries import (
     User,
     Workspace,
 )
-from holdfast.server.identity.keeping import Directory, known
-from holdfast.server.identity.values import Identity
-from holdfast.testing import Clock
+from clew.server.identity.keeping import Directory, known
+from clew.server.identity.values import Identity
+from clew.testing import Clock
 
 
 def entries(tenant: str) -> list[Entry]:
@@ -218,7 +218,7 @@ async def test_a_damaged_entry_is_named(directory: Directory, acme: str) -> None
 
 
 @pytest.mark.promise("F-10")
-async def test_the_servers_own_tenant_can_be_named_by_nobody(db: hf.Database) -> None:
+async def test_the_servers_own_tenant_can_be_named_by_nobody(db: clew.Database) -> None:
     with pytest.raises(InvalidId, match="own"):
         db.scope(tenant="$server")
     with pytest.raises(Forbidden, match="own"):
@@ -226,7 +226,7 @@ async def test_the_servers_own_tenant_can_be_named_by_nobody(db: hf.Database) ->
 
 
 @pytest.mark.promise("F-10")
-async def test_no_tenant_sees_who_there_is(db: hf.Database, acme: str) -> None:
+async def test_no_tenant_sees_who_there_is(db: clew.Database, acme: str) -> None:
     inside = db.scope(tenant=acme)
 
     for kind in ("tenant", "workspace", "user", "membership", "login", "key"):

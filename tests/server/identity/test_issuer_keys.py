@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from jwt.algorithms import RSAAlgorithm
 
-from holdfast.core.errors import InvalidArgument, IssuerUnavailable
-from holdfast.server.identity import issuer as issuers
-from holdfast.server.identity.issuer import FRESH_S, PAUSE_S, RETRY_S, USABLE_S, IssuerKeys, keys_of, place_of
-from holdfast.server.identity.settings import DISCOVERY, auth_settings
+from clew.core.errors import InvalidArgument, IssuerUnavailable
+from clew.server.identity import issuer as issuers
+from clew.server.identity.issuer import FRESH_S, PAUSE_S, RETRY_S, USABLE_S, IssuerKeys, keys_of, place_of
+from clew.server.identity.settings import DISCOVERY, auth_settings
 from tests.support.issuer import Issuer, issuing, rsa_key
 
 
@@ -277,13 +277,13 @@ def test_what_describes_no_issuer_is_refused(data: bytes) -> None:
 def test_without_a_place_the_description_is_asked() -> None:
     told = {
         "AUTH_MODE": "oidc",
-        "HOLDFAST_OIDC_AUDIENCE": "api://holdfast",
-        "HOLDFAST_OIDC_TENANTS": "acme",
-        "HOLDFAST_OIDC_ISSUER": "https://issuer.example/",
+        "CLEW_OIDC_AUDIENCE": "api://clew",
+        "CLEW_OIDC_TENANTS": "acme",
+        "CLEW_OIDC_ISSUER": "https://issuer.example/",
     }
     settings = auth_settings(told).issuer
 
     assert settings is not None
     assert settings.keys_url == f"https://issuer.example{DISCOVERY}"
     with pytest.raises(InvalidArgument):
-        auth_settings({**told, "HOLDFAST_OIDC_ISSUER": "https://issuer.example/{tenantid}"})
+        auth_settings({**told, "CLEW_OIDC_ISSUER": "https://issuer.example/{tenantid}"})

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.errors import Forbidden, InvalidArgument, RecordNotFound, Unauthenticated
-from holdfast.core.rows import Ask, Asking
-from holdfast.core.values import RecordQuery, Scope
-from holdfast.server.identity.entries import Key, Tenant, User
-from holdfast.server.identity.keeping import Directory
-from holdfast.server.identity.keys import HOUR_MS, KeyAuthentication, new_key, revoke
-from holdfast.testing import Clock
+from clew.core.errors import Forbidden, InvalidArgument, RecordNotFound, Unauthenticated
+from clew.core.rows import Ask, Asking
+from clew.core.values import RecordQuery, Scope
+from clew.server.identity.entries import Key, Tenant, User
+from clew.server.identity.keeping import Directory
+from clew.server.identity.keys import HOUR_MS, KeyAuthentication, new_key, revoke
+from clew.testing import Clock
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def test_a_key_without_a_user_speaks_for_the_tenant(
 async def test_a_key_is_random_and_only_its_hash_is_kept(directory: Directory, acme: str) -> None:
     one, first = await new_key(directory, tenant=acme)
     _, second = await new_key(directory, tenant=acme)
-    secret = first.removeprefix(f"hf_{one.id}_")
+    secret = first.removeprefix(f"clew_{one.id}_")
     kept = str(await directory.db.records.find(RecordQuery(kind="key", tags=(f"tenant {acme}",))))
 
     assert first != second
@@ -96,19 +96,19 @@ async def test_a_key_with_another_secret_or_public_part_is_not_known(
 ) -> None:
     key, text = await new_key(directory, tenant=acme)
     other, _ = await new_key(directory, tenant=acme)
-    secret = text.removeprefix(f"hf_{key.id}_")
+    secret = text.removeprefix(f"clew_{key.id}_")
     wrong = [
-        f"hf_{other.id}_{secret}",
-        f"hf_{key.id}_{secret[:-1]}",
-        f"hf_{key.id}_{secret}x",
-        f"hf_{key.id}_",
-        f"hf_{key.id}",
-        f"hf_{key.id.upper()}_{secret}",
-        f"hf_{'0' * 16}_{secret}",
-        f"hf_{key.id}_{key.hash}",
-        f"hf_../{key.id}_{secret}",
-        "hf_",
-        "hf_\xff\xfe_é",
+        f"clew_{other.id}_{secret}",
+        f"clew_{key.id}_{secret[:-1]}",
+        f"clew_{key.id}_{secret}x",
+        f"clew_{key.id}_",
+        f"clew_{key.id}",
+        f"clew_{key.id.upper()}_{secret}",
+        f"clew_{'0' * 16}_{secret}",
+        f"clew_{key.id}_{key.hash}",
+        f"clew_../{key.id}_{secret}",
+        "clew_",
+        "clew_\xff\xfe_é",
     ]
     for text in wrong:
         with pytest.raises(Unauthenticated, match="not known"):
@@ -117,7 +117,13 @@ async def test_a_key_with_another_secret_or_public_part_is_not_known(
 
 @pytest.mark.parametrize(
     "headers",
-    [{}, {"authorization": "Basic hf_x"}, {"authorization": "Bearer"}, {"x-api-key": ""}, {"cookie": "hf_x"}],
+    [
+        {},
+        {"authorization": "Basic clew_x"},
+        {"authorization": "Bearer"},
+        {"x-api-key": ""},
+        {"cookie": "clew_x"},
+    ],
 )
 async def test_without_a_key_nobody_is_let_in(enter: KeyAuthentication, headers: dict[str, str]) -> None:
     with pytest.raises(Unauthenticated, match="Send an API key"):

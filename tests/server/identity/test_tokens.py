@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.errors import Forbidden, IssuerUnavailable, Unauthenticated
-from holdfast.opening import open as open_database
-from holdfast.server.identity.choosing import authentication
-from holdfast.server.identity.entries import Login, Membership, Tenant, User, Workspace
-from holdfast.server.identity.issuer import IssuerKeys
-from holdfast.server.identity.keeping import Directory
-from holdfast.server.identity.keys import new_key
-from holdfast.server.identity.oidc import TokenAuthentication, person_of
-from holdfast.server.identity.settings import AuthSettings, IssuerSettings
-from holdfast.server.identity.values import Identity
-from holdfast.stores.memory import MemoryStore
-from holdfast.threads.database import Database
+from clew.core.errors import Forbidden, IssuerUnavailable, Unauthenticated
+from clew.opening import open as open_database
+from clew.server.identity.choosing import authentication
+from clew.server.identity.entries import Login, Membership, Tenant, User, Workspace
+from clew.server.identity.issuer import IssuerKeys
+from clew.server.identity.keeping import Directory
+from clew.server.identity.keys import new_key
+from clew.server.identity.oidc import TokenAuthentication, person_of
+from clew.server.identity.settings import AuthSettings, IssuerSettings
+from clew.server.identity.values import Identity
+from clew.stores.memory import MemoryStore
+from clew.threads.database import Database
 from tests.support.issuer import AUDIENCE, TENANT, Issuer, issuing, rsa_key
 
 NOW = time.time()
@@ -141,10 +141,10 @@ async def test_a_workspace_is_asked_for_by_a_header_and_needs_membership(
     user = str((await way(headers)).user)
     await in_memory.add(Workspace(tenant=external, id="research"))
     with pytest.raises(Forbidden, match="no member"):
-        await way({**headers, "x-holdfast-workspace": "research"})
+        await way({**headers, "x-clew-workspace": "research"})
     await in_memory.put(Membership(tenant=external, workspace="research", user=user))
 
-    assert (await way({**headers, "x-holdfast-workspace": "research"})).workspace == "research"
+    assert (await way({**headers, "x-clew-workspace": "research"})).workspace == "research"
 
 
 async def test_a_tenant_that_is_there_for_others_is_not_taken_over(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from holdfast.cli.app import COMMANDS, GROUPS, build
-from holdfast.cli.frame import framed
+from clew.cli.app import COMMANDS, GROUPS, build
+from clew.cli.frame import framed
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
 LONGEST = 15
@@ -56,7 +56,7 @@ def test_every_command_says_what_it_does_and_gives_an_example(work: object) -> N
 
     assert words.split("\n")[0].endswith(".")
     assert len(words.split("\n")[0]) < 65
-    assert example.startswith("Example: holdfast ")
+    assert example.startswith("Example: clew ")
 
 
 @pytest.mark.parametrize("name", list(commands()))

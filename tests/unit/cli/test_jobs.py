@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
+import clew
+from clew.cli.app import run
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def file(tmp_path: Path) -> Path:
 
 
 async def _fill(url: str) -> None:
-    async with hf.open(url) as db:
-        await db.jobs.enqueue(hf.Job(id="lost", kind="end episode", body={"episode": "e"}, limit=1))
+    async with clew.open(url) as db:
+        await db.jobs.enqueue(clew.Job(id="lost", kind="end episode", body={"episode": "e"}, limit=1))
         (job,) = await db.jobs.claim(["end episode"])
         await db.jobs.fail(job, "the model \x1b[31mis down")
-        await db.jobs.enqueue(hf.Job(id="held", kind="mail"))
+        await db.jobs.enqueue(clew.Job(id="held", kind="mail"))
         await db.jobs.claim(["mail"], lease_ms=3_600_000)
-        await db.jobs.enqueue(hf.Job(id="next", kind="later", due=4_000_000_000_000))
+        await db.jobs.enqueue(clew.Job(id="next", kind="later", due=4_000_000_000_000))
 
 
 def told(capsys: pytest.CaptureFixture[str], file: Path, *words: str) -> tuple[int, str, str]:

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-import holdfast as hf
-from holdfast.cli.app import run
+import clew
+from clew.cli.app import run
 
 ITEMS = [
-    hf.Item(body={"role": "user", "content": "How is Lisbon?"}, format="openai.responses", role="user"),
-    hf.Item(
+    clew.Item(body={"role": "user", "content": "How is Lisbon?"}, format="openai.responses", role="user"),
+    clew.Item(
         body={"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"city":"Lisbon"}'},
         format="openai.responses",
         role="assistant",
     ),
-    hf.Item(
+    clew.Item(
         body={
             "kind": "request",
             "parts": [
@@ -28,7 +28,7 @@ ITEMS = [
         format="pydantic-ai",
         role="tool",
     ),
-    hf.Item(
+    clew.Item(
         body={"author": "agent", "content": {"parts": [{"text": "It is \x1b[31mblue."}]}},
         format="adk",
         role="assistant",
@@ -44,7 +44,7 @@ def url(tmp_path: Path) -> str:
 
 
 async def fill(url: str) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         await (await db.create("trip")).append(items=ITEMS)
 
 
@@ -101,5 +101,5 @@ def test_no_messages_are_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 async def empty(url: str) -> None:
-    async with hf.open(url) as db:
+    async with clew.open(url) as db:
         await db.create("none")

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-import holdfast as hf
-from holdfast.cli import render
-from holdfast.core.errors import ThreadNotFound, VersionConflict
-from holdfast.core.ports import Report
-from holdfast.core.redaction import without_password
-from holdfast.core.values import (
+import clew
+from clew.cli import render
+from clew.core.errors import ThreadNotFound, VersionConflict
+from clew.core.ports import Report
+from clew.core.redaction import without_password
+from clew.core.values import (
     Broken,
     Changeset,
     Counters,
@@ -28,7 +28,7 @@ from holdfast.core.values import (
     Summary,
     Window,
 )
-from holdfast.threads.verify import Verdict
+from clew.threads.verify import Verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,7 +60,7 @@ def a_head(**facts: object) -> Head:
 
 
 def test_json_has_hashes_in_hexadecimal_and_bytes_in_base64() -> None:
-    value = {"hash": b"\xff", "body": b"\xff", "op": hf.set(["a"], 1)}
+    value = {"hash": b"\xff", "body": b"\xff", "op": clew.set(["a"], 1)}
 
     assert json.loads(render.as_json(value)) == {"hash": "ff", "body": "/w==", "op": ["set", ["a"], 1]}
 
@@ -81,7 +81,7 @@ def test_an_error_in_json_carries_its_facts() -> None:
 
 @given(st.text())
 def test_nothing_a_thread_holds_can_steer_the_terminal(text: str) -> None:
-    window = Window([hf.user(text)])
+    window = Window([clew.user(text)])
     shown = seen(render.thread(a_head(id=text or "x", state={text: text}), window, "history"))
 
     assert not [
@@ -90,7 +90,7 @@ def test_nothing_a_thread_holds_can_steer_the_terminal(text: str) -> None:
 
 
 def test_markup_in_a_thread_is_text() -> None:
-    shown = seen(render.transcript(Window([hf.user("[bold]not bold[/bold]")])))
+    shown = seen(render.transcript(Window([clew.user("[bold]not bold[/bold]")])))
 
     assert "[bold]not bold[/bold]" in shown
 
@@ -111,7 +111,7 @@ def test_a_long_id_is_shown_whole() -> None:
 
 def test_a_thread_shows_its_state_and_what_cannot_be_read() -> None:
     broken = Broken(log="history", place=512, version=2, problem="it was erased")
-    shown = seen(render.thread(a_head(), Window([hf.user("Hi")], [broken]), "history"))
+    shown = seen(render.thread(a_head(), Window([clew.user("Hi")], [broken]), "history"))
 
     for words in ("trip", "Lisbon", "forked from root at 1", "the last 1 of 3 items", "Hi", "it was erased"):
         assert words in shown
@@ -120,23 +120,23 @@ def test_a_thread_shows_its_state_and_what_cannot_be_read() -> None:
 @pytest.mark.parametrize(
     ("item", "words"),
     [
-        (hf.user("Hi"), "Hi"),
-        (hf.call("c", "look", {"at": 1}), 'look({"at": 1})'),
-        (hf.result("c", {"seen": True}), '{"seen": true}'),
-        (hf.Item(body=b"1234", codec="raw", format="guest"), "4 bytes of guest, raw"),
-        (hf.Item(body={"odd": 1}), '{"odd": 1}'),
+        (clew.user("Hi"), "Hi"),
+        (clew.call("c", "look", {"at": 1}), 'look({"at": 1})'),
+        (clew.result("c", {"seen": True}), '{"seen": true}'),
+        (clew.Item(body=b"1234", codec="raw", format="guest"), "4 bytes of guest, raw"),
+        (clew.Item(body={"odd": 1}), '{"odd": 1}'),
     ],
 )
-def test_an_item_of_any_format_says_something(item: hf.Item, words: str) -> None:
+def test_an_item_of_any_format_says_something(item: clew.Item, words: str) -> None:
     assert words in render.said(item)
 
 
 def test_the_timeline_shows_what_each_changeset_did() -> None:
     first = Changeset(
-        items=(hf.user("Hi"),), version=1, time=NOON, hash=b"\x01" * 32, author="bob", run_id="r1"
+        items=(clew.user("Hi"),), version=1, time=NOON, hash=b"\x01" * 32, author="bob", run_id="r1"
     )
     second = Changeset(
-        patches=(hf.set(["mood"], "calm"), hf.increment(["n"], 2)),
+        patches=(clew.set(["mood"], "calm"), clew.increment(["n"], 2)),
         cuts=(Cut(first=1, last=256, count=1),),
         version=2,
         time=NOON + 1000,
@@ -153,10 +153,10 @@ def test_a_difference_reads_like_a_diff() -> None:
     found = render.Difference(
         before="t version 1",
         after="t version 2",
-        ops=[hf.set(["mood"], "calm"), hf.delete(["old"]), hf.append(["list"], 3)],
+        ops=[clew.set(["mood"], "calm"), clew.delete(["old"]), clew.append(["list"], 3)],
         old={"mood": "tense", "old": 1, "list": [1]},
-        added=[hf.user("Hi")],
-        removed=[hf.user("Bye")],
+        added=[clew.user("Hi")],
+        removed=[clew.user("Bye")],
     )
 
     assert seen(render.difference(found)).splitlines() == [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from holdfast.cli.searching import marked, shown
-from holdfast.runtime.searching import Hit, Search, SearchPage
+from clew.cli.searching import marked, shown
+from clew.runtime.searching import Hit, Search, SearchPage
 
 HIT = Hit(
     kind="items",

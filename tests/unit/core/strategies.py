@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from holdfast.core import making
-from holdfast.core.ops import Document, Op
+from clew.core import making
+from clew.core.ops import Document, Op
 
 texts = st.text(max_size=4)
 leaves = st.one_of(

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, Protocol
 
 import pytest
 
-from holdfast.core.arguments import Count, Seconds, check_arguments, check_async, check_fields, check_methods
-from holdfast.core.encoding import Id
-from holdfast.core.errors import HoldfastError, InvalidArgument, InvalidId
-from holdfast.core.shapes import shape_of
+from clew.core.arguments import Count, Seconds, check_arguments, check_async, check_fields, check_methods
+from clew.core.encoding import Id
+from clew.core.errors import ClewError, InvalidArgument, InvalidId
+from clew.core.shapes import shape_of
 
 
 class Color(enum.Enum):
@@ -60,7 +60,7 @@ ALLOWED: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "a dict": (Mapping[str, int], [{}, {"a": 1}], [{"a": "b"}, {1: 1}, [], "a"]),
     "an object": (dict[str, Any], [{}, {"a": None}], [[], None]),
     "a function": (Callable[[int], str], [len, str], [1, "len"]),
-    "a class": (type[HoldfastError], [HoldfastError, InvalidId], [Exception, "HoldfastError"]),
+    "a class": (type[ClewError], [ClewError, InvalidId], [Exception, "ClewError"]),
     "a protocol": (Singer, [Bird()], [Bird, "wren", None]),
     "a class of ours": (Bird, [Bird()], [Bird, None]),
 }  # fmt: skip

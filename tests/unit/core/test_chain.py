@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import chain
-from holdfast.core.rows import ChangesetRow, ItemRow, Segment
-from holdfast.core.values import Counters
+from clew.core import chain
+from clew.core.rows import ChangesetRow, ItemRow, Segment
+from clew.core.values import Counters
 
 pytestmark = pytest.mark.promise("B-06")
 PREVIOUS = bytes(32)

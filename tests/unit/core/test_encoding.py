@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.encoding import DEEPEST, check_id, decode, encode, encode_checked, same
-from holdfast.core.errors import InvalidId, InvalidValue
+from clew.core.encoding import DEEPEST, check_id, decode, encode, encode_checked, same
+from clew.core.errors import InvalidId, InvalidValue
 from tests.unit.core.strategies import json_values
 
 NOT_JSON = st.sampled_from(

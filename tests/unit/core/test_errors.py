@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import errors
-from holdfast.core.errors import HoldfastError, VersionConflict
+from clew.core import errors
+from clew.core.errors import ClewError, VersionConflict
 
 KINDS = sorted(
-    (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, HoldfastError)),
+    (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ClewError)),
     key=lambda kind: kind.__name__,
 )
 revive = importlib.import_module("pick" + "le")  # the standard library's, which others use on our errors
 
 
-def made(kind: type[HoldfastError]) -> HoldfastError:
+def made(kind: type[ClewError]) -> ClewError:
     """An error with some fact for each of its fields."""
     facts: dict[str, Any] = {
         field.name: {"int": 3, "str": f"a {field.name}"}.get(getattr(field.type, "__name__", ""), ["a", 1])
@@ -35,7 +35,7 @@ def test_every_code_is_used_once() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_an_error_says_its_facts_in_a_sentence(kind: type[HoldfastError]) -> None:
+def test_an_error_says_its_facts_in_a_sentence(kind: type[ClewError]) -> None:
     error = made(kind)
 
     assert str(error)
@@ -44,7 +44,7 @@ def test_an_error_says_its_facts_in_a_sentence(kind: type[HoldfastError]) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_an_error_survives_a_trip_to_another_process(kind: type[HoldfastError]) -> None:
+def test_an_error_survives_a_trip_to_another_process(kind: type[ClewError]) -> None:
     error = made(kind)
     again = revive.loads(revive.dumps(error))
 
@@ -53,7 +53,7 @@ def test_an_error_survives_a_trip_to_another_process(kind: type[HoldfastError]) 
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_error_says_what_to_do(kind: type[HoldfastError]) -> None:
+def test_every_error_says_what_to_do(kind: type[ClewError]) -> None:
     assert kind.__doc__
     assert kind.__name__ in (errors.__doc__ or "")
 

@@ -6,20 +6,20 @@ from functools import partial
 
 import pytest
 
-import holdfast as hf
-from holdfast.core import erasing
-from holdfast.core.holding import HOLD, hold_id
-from holdfast.core.planning import Plan
-from holdfast.core.receipts import Receipt, subject_of
-from holdfast.core.rows import CheckRecord
-from holdfast.core.values import Scope
+import clew
+from clew.core import erasing
+from clew.core.holding import HOLD, hold_id
+from clew.core.planning import Plan
+from clew.core.receipts import Receipt, subject_of
+from clew.core.rows import CheckRecord
+from clew.core.values import Scope
 
 SUBJECT = subject_of("ann", None, with_crisis_log=False)
 
 
 @pytest.mark.promise("B-07")
 async def test_an_erasure_is_bound_to_there_being_no_hold_when_it_commits() -> None:
-    async with hf.open("memory://") as db:
+    async with clew.open("memory://") as db:
         await db.create("one", owner="ann")
         begun = await db.erase(owner="bob")
         receipt = Receipt(id=begun.id, time=0, what="owner", subject="", salt=begun.salt)

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.encoding import encode
-from holdfast.core.errors import InvalidArgument
-from holdfast.core.manifest import CHECKPOINT, Contents, Entry, Manifest
-from holdfast.core.manifest_stamps import read_stamped, stamped
+from clew.core.encoding import encode
+from clew.core.errors import InvalidArgument
+from clew.core.manifest import CHECKPOINT, Contents, Entry, Manifest
+from clew.core.manifest_stamps import read_stamped, stamped
 
 MANIFEST = Manifest(
     session="s",

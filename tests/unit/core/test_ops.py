@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core import making
-from holdfast.core.encoding import decode, encode
-from holdfast.core.errors import OpFailed
-from holdfast.core.ops import Document, Op, all_commute, apply, commute, diff
+from clew.core import making
+from clew.core.encoding import decode, encode
+from clew.core.errors import OpFailed
+from clew.core.ops import Document, Op, all_commute, apply, commute, diff
 from tests.unit.core.strategies import documents, json_values, ops, paths, texts
 
 many = settings(deadline=None, max_examples=150)

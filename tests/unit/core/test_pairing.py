@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.errors import TranscriptBroken
-from holdfast.core.items import assistant, call, repair, result, user
-from holdfast.core.pairing import open_after, open_before
-from holdfast.core.stored import Meta
-from holdfast.core.values import Item
+from clew.core.errors import TranscriptBroken
+from clew.core.items import assistant, call, repair, result, user
+from clew.core.pairing import open_after, open_before
+from clew.core.stored import Meta
+from clew.core.values import Item
 
 runs = st.sampled_from([None, "r1", "r2"])
 ids = st.sampled_from(["c1", "c2", "c3"])
@@ -68,7 +68,7 @@ def test_taking_items_away_opens_what_was_open_before_them(items: list[Item]) ->
 @settings(deadline=None, max_examples=150)
 @given(st.lists(entries, max_size=12))
 def test_every_call_of_ours_is_answered_by_its_run_before_anything_else(items: list[Item]) -> None:
-    kept = [item for _, item in valid(items) if item.format == "holdfast"]
+    kept = [item for _, item in valid(items) if item.format == "clew"]
     open: dict[str | None, str | None] = {}
     for item in kept:
         if item.kind == "call":

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast.core.encoding import JSON
-from holdfast.core.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses
-from holdfast.core.projection import plain_messages, project
+import clew
+from clew.core.encoding import JSON
+from clew.core.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses
+from clew.core.projection import plain_messages, project
 
-FORMATS = ["holdfast", "openai.responses", "langchain", "adk", "pydantic-ai", "unheard of"]
+FORMATS = ["clew", "openai.responses", "langchain", "adk", "pydantic-ai", "unheard of"]
 
 SAID = [
     PlainMessage(role="system", text="Be kind."),
@@ -23,11 +23,11 @@ SAID = [
 ]
 
 OURS = [
-    hf.system("Be kind."),
-    hf.user("How is Lisbon?"),
-    hf.call("c1", "weather", {"city": "Lisbon"}),
-    hf.result("c1", "blue"),
-    hf.assistant("It is blue."),
+    clew.system("Be kind."),
+    clew.user("How is Lisbon?"),
+    clew.call("c1", "weather", {"city": "Lisbon"}),
+    clew.result("c1", "blue"),
+    clew.assistant("It is blue."),
 ]
 
 RESPONSES: list[dict[str, JSON]] = [
@@ -122,8 +122,8 @@ PYDANTIC_AI: list[dict[str, JSON]] = [
 ]
 
 
-def items(format: str, bodies: list[dict[str, JSON]]) -> list[hf.Item]:
-    return [hf.Item(body=body, format=format) for body in bodies]
+def items(format: str, bodies: list[dict[str, JSON]]) -> list[clew.Item]:
+    return [clew.Item(body=body, format=format) for body in bodies]
 
 
 @pytest.mark.promise("B-10")
@@ -135,9 +135,9 @@ def items(format: str, bodies: list[dict[str, JSON]]) -> list[hf.Item]:
         items("langchain", LANGCHAIN),
         items("pydantic-ai", PYDANTIC_AI),
     ],
-    ids=["holdfast", "openai.responses", "langchain", "pydantic-ai"],
+    ids=["clew", "openai.responses", "langchain", "pydantic-ai"],
 )
-def test_one_conversation_reads_the_same_in_every_format(stored: list[hf.Item]) -> None:
+def test_one_conversation_reads_the_same_in_every_format(stored: list[clew.Item]) -> None:
     assert plain_messages(stored) == SAID
 
 
@@ -150,7 +150,7 @@ def test_a_message_that_langgraph_packed_is_read_without_making_it() -> None:
     fields = {"content": "Hi", "type": "human", "id": None}
     inner = msgspec.msgpack.encode(["langchain_core.messages.human", "HumanMessage", fields, "x"])
     body = msgspec.msgpack.encode(msgspec.msgpack.Ext(5, inner))
-    item = hf.Item(body=body, format="langchain", codec="msgpack")
+    item = clew.Item(body=body, format="langchain", codec="msgpack")
 
     assert project(item) == (PlainMessage(role="user", text="Hi"),)
 
@@ -164,7 +164,7 @@ def test_one_item_may_speak_in_several_roles() -> None:
         ],
     }
 
-    assert project(hf.Item(body=body, format="pydantic-ai")) == (
+    assert project(clew.Item(body=body, format="pydantic-ai")) == (
         PlainMessage(role="tool", results=(ToolResult(id="c1", name="f", output={"n": 1}),)),
         PlainMessage(role="user", text="Look:"),
     )
@@ -173,14 +173,14 @@ def test_one_item_may_speak_in_several_roles() -> None:
 def test_a_tool_of_the_provider_is_called_and_answered() -> None:
     body = {"type": "mcp_call", "id": "m1", "name": "find", "arguments": '{"q":"x"}', "output": "found"}
 
-    assert project(hf.Item(body=body, format="openai.responses")) == (
+    assert project(clew.Item(body=body, format="openai.responses")) == (
         PlainMessage(role="assistant", calls=(ToolCall(id="m1", name="find", arguments={"q": "x"}),)),
         PlainMessage(role="tool", results=(ToolResult(id="m1", name="find", output="found"),)),
     )
 
 
 def test_a_repair_answers_the_calls_it_closes() -> None:
-    from holdfast.core.items import repair
+    from clew.core.items import repair
 
     assert project(repair({"c1": None}, "It ended.")) == (
         PlainMessage(role="tool", results=(ToolResult(id="c1", output="It ended."),)),
@@ -190,11 +190,13 @@ def test_a_repair_answers_the_calls_it_closes() -> None:
 def test_what_says_nothing_is_left_out() -> None:
     state_only = {"author": "agent", "actions": {"state_delta": {"mood": "calm"}}}
 
-    assert plain_messages([hf.Item(body=state_only, format="adk"), hf.Item(body=b"\x00", codec="png")]) == []
+    assert (
+        plain_messages([clew.Item(body=state_only, format="adk"), clew.Item(body=b"\x00", codec="png")]) == []
+    )
 
 
 def test_an_unknown_format_gives_its_text() -> None:
-    item = hf.Item(body={"content": ["one", {"text": "two"}]}, format="unheard of", role="user")
+    item = clew.Item(body={"content": ["one", {"text": "two"}]}, format="unheard of", role="user")
 
     assert project(item) == (PlainMessage(role="user", text="one\ntwo"),)
 
@@ -224,14 +226,14 @@ bodies = st.recursive(
     kind=st.sampled_from(["message", "call", "result", "repair"]),
 )
 def test_nothing_that_can_be_stored_makes_it_fail(body: JSON, format: str, kind: str) -> None:
-    found = project(hf.Item(body=body, format=format, kind=kind))
+    found = project(clew.Item(body=body, format=format, kind=kind))
 
     assert all(message.text or message.calls or message.results for message in found)
 
 
 @given(body=st.binary(max_size=40), codec=st.sampled_from(["msgpack", "png"]))
 def test_no_bytes_make_it_fail(body: bytes, codec: str) -> None:
-    assert isinstance(project(hf.Item(body=body, format="langchain", codec=codec)), tuple)
+    assert isinstance(project(clew.Item(body=body, format="langchain", codec=codec)), tuple)
 
 
 @pytest.mark.promise("B-10")

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core import planning
-from holdfast.core.encoding import encode
-from holdfast.core.errors import HoldfastError
-from holdfast.core.ops import apply
-from holdfast.core.values import Changeset
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing import draws
-from holdfast.threads.database import Database
+from clew.core import planning
+from clew.core.encoding import encode
+from clew.core.errors import ClewError
+from clew.core.ops import apply
+from clew.core.values import Changeset
+from clew.stores.memory import MemoryStore
+from clew.testing import draws
+from clew.threads.database import Database
 
 
 @pytest.mark.promise("T-13", "T-06")
@@ -31,7 +31,7 @@ def test_replaying_a_log_gives_every_version(changes: list[Changeset], weight: i
         for number, change in enumerate(changes):
             if number == fork_at:
                 thread = await thread.fork("fork")
-            with suppress(HoldfastError):
+            with suppress(ClewError):
                 await thread.append(change)
         state: dict[str, object] = {}
         for change in await thread.changesets(limit=100):

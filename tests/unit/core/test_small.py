@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import jobs, places
-from holdfast.core.errors import LogFull, NewerFormat
-from holdfast.core.migrations import numbered, pending
-from holdfast.core.queries import parse_queries
-from holdfast.core.text import text_of, words
-from holdfast.core.values import Item, Job
+from clew.core import jobs, places
+from clew.core.errors import LogFull, NewerFormat
+from clew.core.migrations import numbered, pending
+from clew.core.queries import parse_queries
+from clew.core.text import text_of, words
+from clew.core.values import Item, Job
 
 
 @given(st.integers(1, places.LAST))

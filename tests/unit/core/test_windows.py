@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core import places, reading
-from holdfast.core.errors import InvalidInput
-from holdfast.core.items import user
-from holdfast.core.values import Item
-from holdfast.stores.memory import MemoryStore
-from holdfast.threads.database import Database
-from holdfast.threads.thread import Thread
+from clew.core import places, reading
+from clew.core.errors import InvalidInput
+from clew.core.items import user
+from clew.core.values import Item
+from clew.stores.memory import MemoryStore
+from clew.threads.database import Database
+from clew.threads.thread import Thread
 
 Entry = tuple[int, str]
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.values import Item, LogSize
-from holdfast.runtime.declaring import schema_of
-from holdfast.runtime.draft import Draft
-from holdfast.runtime.schema import Conversation
-from holdfast.runtime.tails import Tails
+from clew.core.values import Item, LogSize
+from clew.runtime.declaring import schema_of
+from clew.runtime.draft import Draft
+from clew.runtime.schema import Conversation
+from clew.runtime.tails import Tails
 
 
 class Said:

@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from holdfast.core.errors import OutcomeUnknown, StorageError
-from holdfast.core.rows import Advance, ChangesetRow, ThreadRow
-from holdfast.core.values import Counters, Scope
-from holdfast.stores.postgres.flights import MOST_TOGETHER, Flights
-from holdfast.stores.postgres.turns import Turns
+from clew.core.errors import OutcomeUnknown, StorageError
+from clew.core.rows import Advance, ChangesetRow, ThreadRow
+from clew.core.values import Counters, Scope
+from clew.stores.postgres.flights import MOST_TOGETHER, Flights
+from clew.stores.postgres.turns import Turns
 
 SCOPE = Scope(tenant="acme")
 

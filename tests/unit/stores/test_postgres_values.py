@@ -9,7 +9,7 @@ import pytest
 from psycopg.types.numeric import Int8
 from psycopg_pool import PoolTimeout
 
-from holdfast.core.errors import (
+from clew.core.errors import (
     InvalidArgument,
     NotMigrated,
     StorageError,
@@ -18,14 +18,14 @@ from holdfast.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from holdfast.core.queries import parse_queries
-from holdfast.stores.postgres.address import parse
-from holdfast.stores.postgres.answers import LONGEST_WORD, word
-from holdfast.stores.postgres.arrays import Blobs, Integers, Keys, Texts, wire
-from holdfast.stores.postgres.effects import MOST_WORD_BYTES, _vector
-from holdfast.stores.postgres.errors import ConnectionLost, Gone, StaleEffect, TryAgain, translation
-from holdfast.stores.postgres.schema import MIGRATIONS, NEWEST, QUERIES
-from holdfast.stores.postgres.statements import numbered
+from clew.core.queries import parse_queries
+from clew.stores.postgres.address import parse
+from clew.stores.postgres.answers import LONGEST_WORD, word
+from clew.stores.postgres.arrays import Blobs, Integers, Keys, Texts, wire
+from clew.stores.postgres.effects import MOST_WORD_BYTES, _vector
+from clew.stores.postgres.errors import ConnectionLost, Gone, StaleEffect, TryAgain, translation
+from clew.stores.postgres.schema import MIGRATIONS, NEWEST, QUERIES
+from clew.stores.postgres.statements import numbered
 
 
 class TestAddress:

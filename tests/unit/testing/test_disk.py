@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.testing.disk import FOREVER, POWER_LOST, Fault, FaultyDisk, Mode, write_image
+from clew.testing.disk import FOREVER, POWER_LOST, Fault, FaultyDisk, Mode, write_image
 
 # From Python 3.12 on, forking beside a thread of the test runner warns.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

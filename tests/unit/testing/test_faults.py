@@ -8,20 +8,20 @@ import sys
 
 import pytest
 
-import holdfast.testing
-from holdfast.core.errors import OutcomeUnknown, StoreUnavailable
-from holdfast.core.items import user
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing import Clock, FailingStore
-from holdfast.threads.database import Database
+import clew.testing
+from clew.core.errors import OutcomeUnknown, StoreUnavailable
+from clew.core.items import user
+from clew.stores.memory import MemoryStore
+from clew.testing import Clock, FailingStore
+from clew.threads.database import Database
 
 WITHOUT = """
 import sys
 sys.modules["{package}"] = None
-import holdfast.testing
+import clew.testing
 try:
-    holdfast.testing.{name}
-except holdfast.HoldfastError as error:
+    clew.testing.{name}
+except clew.ClewError as error:
     print(error.code, error)
 """
 
@@ -74,14 +74,14 @@ def test_a_clock_stands_still_until_it_is_advanced() -> None:
 
 
 def test_every_exported_name_is_there() -> None:
-    found = {name for name in holdfast.testing.__all__ if getattr(holdfast.testing, name)}
+    found = {name for name in clew.testing.__all__ if getattr(clew.testing, name)}
 
-    assert found == set(holdfast.testing.__all__)
+    assert found == set(clew.testing.__all__)
 
 
 def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError):
-        _ = holdfast.testing.nothing
+        _ = clew.testing.nothing
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_a_missing_package_is_named(package: str, name: str) -> None:
 
     assert said.startswith("missing_extra")
     assert package.replace("_", "-") in said
-    assert "holdfast[testing]" in said
+    assert "clew[testing]" in said

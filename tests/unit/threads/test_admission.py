@@ -6,19 +6,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.core.admission import IMPORTABLE
-from holdfast.core.archive import FORMAT, Header, Total, beside_of, line_of
-from holdfast.core.encoding import JSON
-from holdfast.core.errors import ArchiveInvalid, InvalidArgument
-from holdfast.core.owners import memory_thread
-from holdfast.core.receipts import ARTIFACT, DOCUMENT
-from holdfast.core.values import Absent, AppendTo, Changeset, Record, Scope
-from holdfast.runtime.ending import FEEDBACK
-from holdfast.runtime.episodes import ACTIVE, ACTIVE_ROW, ENDED, ENDING, ROW, Episode, row_of
-from holdfast.runtime.runs import DONE, KIND, RUNNING, WAITING, Run, record_of
-from holdfast.stores.memory import MemoryStore
-from holdfast.threads.archive import Imported, import_threads
-from holdfast.threads.database import Database
+from clew.core.admission import IMPORTABLE
+from clew.core.archive import FORMAT, Header, Total, beside_of, line_of
+from clew.core.encoding import JSON
+from clew.core.errors import ArchiveInvalid, InvalidArgument
+from clew.core.owners import memory_thread
+from clew.core.receipts import ARTIFACT, DOCUMENT
+from clew.core.values import Absent, AppendTo, Changeset, Record, Scope
+from clew.runtime.ending import FEEDBACK
+from clew.runtime.episodes import ACTIVE, ACTIVE_ROW, ENDED, ENDING, ROW, Episode, row_of
+from clew.runtime.runs import DONE, KIND, RUNNING, WAITING, Run, record_of
+from clew.stores.memory import MemoryStore
+from clew.threads.archive import Imported, import_threads
+from clew.threads.database import Database
 
 pytestmark = pytest.mark.promise("F-10")
 OPERATOR, BOB = Scope(), Scope(user="bob")

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import holdfast as hf
-from holdfast.core import archive, chain
-from holdfast.core.encoding import encode
-from holdfast.core.errors import ArchiveInvalid, InvalidArgument, StoreDamaged, ThreadExists, ThreadNotFound
-from holdfast.core.values import Exact, Item, Scope
-from holdfast.stores.memory import MemoryStore
-from holdfast.threads.archive import Imported, Passed, export_threads, import_threads
-from holdfast.threads.search import index_pending
+import clew
+from clew.core import archive, chain
+from clew.core.encoding import encode
+from clew.core.errors import ArchiveInvalid, InvalidArgument, StoreDamaged, ThreadExists, ThreadNotFound
+from clew.core.values import Exact, Item, Scope
+from clew.stores.memory import MemoryStore
+from clew.threads.archive import Imported, Passed, export_threads, import_threads
+from clew.threads.search import index_pending
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from holdfast.threads.thread import Thread
+    from clew.threads.thread import Thread
 
 HERE = Scope()
 
@@ -42,20 +42,20 @@ async def _each(lines: Sequence[bytes]) -> AsyncIterator[bytes]:
         yield line
 
 
-async def a_family(store: MemoryStore) -> hf.Database:
+async def a_family(store: MemoryStore) -> clew.Database:
     """A thread, forks of it and of them, with everything that a log can hold."""
-    db = hf.Database(store)
+    db = clew.Database(store)
     root = await db.create("root", owner="alice")
     guest = Item(body=b"\x00\xff", codec="pickled-not", format="guest", log="side")
-    await root.append(items=[hf.user("Hi", id="m1"), guest, hf.assistant("Hello")], key="k1")
-    await root.append(patches=[hf.set(["$thread"], {"title": "Trip", "labels": ["a"]})], key="k2")
-    await root.append(items=[hf.call("c1", "look", {"at": 1}, run="r")], run_id="r")
-    await root.append(items=[hf.result("c1", "seen", run="r")], author="bob", reason="Answer")
-    await root.append(items=[hf.assistant("Well …")])
+    await root.append(items=[clew.user("Hi", id="m1"), guest, clew.assistant("Hello")], key="k1")
+    await root.append(patches=[clew.set(["$thread"], {"title": "Trip", "labels": ["a"]})], key="k2")
+    await root.append(items=[clew.call("c1", "look", {"at": 1}, run="r")], run_id="r")
+    await root.append(items=[clew.result("c1", "seen", run="r")], author="bob", reason="Answer")
+    await root.append(items=[clew.assistant("Well …")])
     await root.log().pop()
-    await root.log().compact([hf.system("Earlier: a greeting.")], keep=1)
+    await root.log().compact([clew.system("Earlier: a greeting.")], keep=1)
     child = await root.fork("child", at=2)
-    await child.append(items=[hf.user("Another way")], key="k1")
+    await child.append(items=[clew.user("Another way")], key="k1")
     await (await child.fork("grandchild")).append(snapshot={"fresh": True}, key="k1")
     await root.fork("bare", at=3)
     await db.create("empty")
@@ -80,7 +80,7 @@ async def test_export_import_export_is_the_same_to_the_byte(store: MemoryStore) 
 async def test_an_imported_thread_is_the_same_at_every_version(store: MemoryStore) -> None:
     db, other = await a_family(store), MemoryStore()
     await imported(await exported(store), other)
-    copy = hf.Database(other)
+    copy = clew.Database(other)
 
     for thread in (await db.threads()).threads:
         await same(db.thread(thread.id), copy.thread(thread.id))
@@ -106,11 +106,11 @@ async def test_idempotency_keys_survive_an_import(store: MemoryStore, store_name
     await a_family(store)
     other = MemoryStore()
     await imported(await exported(store), other)
-    root = hf.Database(other).thread("root")
+    root = clew.Database(other).thread("root")
     guest = Item(body=b"\x00\xff", codec="pickled-not", format="guest", log="side")
 
     again = await root.append(
-        items=[hf.user("Hi", id="m1"), guest, hf.assistant("Hello")], key="k1", expect=Exact(0)
+        items=[clew.user("Hi", id="m1"), guest, clew.assistant("Hello")], key="k1", expect=Exact(0)
     )
 
     assert (again.version, again.repeated) == (1, True)
@@ -122,9 +122,9 @@ async def test_a_fork_does_not_take_its_ancestors_keys_along(store: MemoryStore)
     await imported(await exported(store, ["child"]), other)
 
     again = (
-        await hf.Database(other)
+        await clew.Database(other)
         .thread("child")
-        .append(items=[hf.user("Another way")], key="k1", expect=Exact(2))
+        .append(items=[clew.user("Another way")], key="k1", expect=Exact(2))
     )
 
     assert (again.version, again.repeated) == (3, True)
@@ -134,25 +134,25 @@ async def test_an_imported_fork_goes_on_alone(store: MemoryStore) -> None:
     await a_family(store)
     other = MemoryStore()
     await imported(await exported(store, ["grandchild"]), other)
-    thread = hf.Database(other).thread("grandchild")
+    thread = clew.Database(other).thread("grandchild")
 
-    await thread.append(items=[hf.user("On")])
-    await (await thread.fork("next", at=1)).append(items=[hf.user("Elsewhere")])
+    await thread.append(items=[clew.user("On")])
+    await (await thread.fork("next", at=1)).append(items=[clew.user("Elsewhere")])
 
     assert (await thread.verify()).ok
-    assert (await hf.Database(other).thread("next").verify()).ok
+    assert (await clew.Database(other).thread("next").verify()).ok
 
 
 async def test_a_very_deep_fork_comes_back_whole(store: MemoryStore) -> None:
-    db, other = hf.Database(store), MemoryStore()
+    db, other = clew.Database(store), MemoryStore()
     thread = await db.create("t")
     for depth in range(40):
-        await thread.append(items=[hf.user(str(depth))], patches=[hf.set(["depth"], depth)], key="k")
+        await thread.append(items=[clew.user(str(depth))], patches=[clew.set(["depth"], depth)], key="k")
         thread = await thread.fork(f"t{depth}")
 
     await imported(await exported(store), other)
 
-    await same(thread, hf.Database(other).thread(thread.id))
+    await same(thread, clew.Database(other).thread(thread.id))
     assert await exported(other) == await exported(store)
 
 
@@ -162,7 +162,7 @@ async def test_an_imported_fork_is_searched_with_what_it_inherited(store: Memory
     await imported(await exported(store, ["child"]), other)
     await index_pending(other, HERE)
 
-    found = await hf.Database(other).search("hello")
+    found = await clew.Database(other).search("hello")
 
     assert [hit.thread for hit in found] == ["child"]
 
@@ -180,7 +180,7 @@ async def test_bodies_stand_as_json_where_they_are_json(store: MemoryStore) -> N
 async def test_the_header_names_the_format_and_no_moment(store: MemoryStore) -> None:
     lines = await exported(store)
 
-    assert lines == [b'{"holdfast":"archive","format":1}\n', b'{"holdfast":"total"}\n']
+    assert lines == [b'{"clew":"archive","format":1}\n', b'{"clew":"total"}\n']
 
 
 async def test_every_head_is_told_with_its_hash(store: MemoryStore) -> None:
@@ -228,8 +228,8 @@ async def test_an_archive_cut_anywhere_is_refused_and_leaves_whole_threads_only(
         other = MemoryStore()
         with pytest.raises(ArchiveInvalid):
             await imported(lines[:cut], other)
-        for thread in (await hf.Database(other).threads()).threads:
-            assert (await hf.Database(other).thread(thread.id).verify()).ok
+        for thread in (await clew.Database(other).threads()).threads:
+            assert (await clew.Database(other).thread(thread.id).verify()).ok
 
 
 @pytest.mark.promise("B-06")
@@ -262,7 +262,7 @@ async def test_lines_in_another_order_are_refused(store: MemoryStore) -> None:
         (b"", "empty"),
         (b"hello\n", "not an archive"),
         (b'{"a": 1}\n', "not an archive"),
-        (b'{"holdfast":"archive","format":2,"more":[]}\n', "format 2"),
+        (b'{"clew":"archive","format":2,"more":[]}\n', "format 2"),
     ],
 )
 async def test_what_is_no_archive_of_ours_is_refused(line: bytes, words: str) -> None:
@@ -272,7 +272,7 @@ async def test_what_is_no_archive_of_ours_is_refused(line: bytes, words: str) ->
 
 
 async def test_a_chain_made_anew_does_not_excuse_what_an_append_would_refuse(store: MemoryStore) -> None:
-    await (await hf.Database(store).create("t")).append(items=[hf.user("Hi")])
+    await (await clew.Database(store).create("t")).append(items=[clew.user("Hi")])
     lines = forged(await exported(store))
 
     with pytest.raises(ArchiveInvalid) as caught:
@@ -322,7 +322,7 @@ async def erase(store: MemoryStore, version: int) -> None:
     """Take away the content and the items of a version, as erasing will: their commitments stay."""
     rows = store._tenants["default"].rows[1]
     change = rows.changesets[version]
-    rows.anchors[version] = encode(await hf.Database(store).thread("t").state(at=version))
+    rows.anchors[version] = encode(await clew.Database(store).thread("t").state(at=version))
     rows.changesets[version] = msgspec.structs.replace(
         change, content=None, salt=None, erased=chain.commitment(change.salt or b"", change.content or b"")
     )
@@ -337,16 +337,16 @@ async def erase(store: MemoryStore, version: int) -> None:
 async def test_what_was_erased_stays_erased_and_leads_to_the_same_state(
     store: MemoryStore, store_name: str
 ) -> None:
-    thread = await hf.Database(store).create("t")
-    await thread.append(patches=[hf.set(["list"], [])])
-    await thread.append(items=[hf.user("secret")], patches=[hf.append(["list"], "secret")], key="k")
-    await thread.append(patches=[hf.append(["list"], "plain")])
+    thread = await clew.Database(store).create("t")
+    await thread.append(patches=[clew.set(["list"], [])])
+    await thread.append(items=[clew.user("secret")], patches=[clew.append(["list"], "secret")], key="k")
+    await thread.append(patches=[clew.append(["list"], "plain")])
     await erase(store, 2)
     lines, other = await exported(store), MemoryStore()
 
     await imported(lines, other)
 
-    copy = hf.Database(other).thread("t")
+    copy = clew.Database(other).thread("t")
     assert await exported(other) == lines
     assert await copy.state() == {"list": ["secret", "plain"]}
     assert (await copy.verify()).erased == ("the content of version 2", "item 256 of 'history'")
@@ -375,20 +375,20 @@ STEPS = st.one_of(
 )
 
 
-async def take(db: hf.Database, thread: Thread, number: int, step: tuple[str, object]) -> Thread:
+async def take(db: clew.Database, thread: Thread, number: int, step: tuple[str, object]) -> Thread:
     match step:
         case ("append", list(items)):
             await thread.append(items=items, key=f"k{number}")
         case ("set", value):
-            await thread.append(patches=[hf.set(["value"], value)])
+            await thread.append(patches=[clew.set(["value"], value)])
         case ("snapshot", dict(value)):
-            await thread.append(snapshot=value, patches=[hf.set(["n"], number)])
+            await thread.append(snapshot=value, patches=[clew.set(["n"], number)])
         case ("pop", str(log)):
             await thread.log(log).pop()
         case ("clear", str(log)):
             await thread.log(log).clear()
         case ("compact", str(log)) if len(await thread.items(log=log)) > 1:
-            await thread.log(log).compact([hf.system("summary")], keep=1)
+            await thread.log(log).compact([clew.system("summary")], keep=1)
         case ("fork", int(at)):
             version = (await thread.head()).version
             return await thread.fork(f"fork-{number}", at=at % (version + 1))
@@ -398,7 +398,7 @@ async def take(db: hf.Database, thread: Thread, number: int, step: tuple[str, ob
 @given(steps=st.lists(STEPS, max_size=25))
 async def test_any_thread_survives_the_way_out_and_in(steps: list[tuple[str, object]]) -> None:
     store, other = MemoryStore(), MemoryStore()
-    db = hf.Database(store)
+    db = clew.Database(store)
     thread = await db.create("t")
     for number, step in enumerate(steps):
         thread = await take(db, thread, number, step)
@@ -408,4 +408,4 @@ async def test_any_thread_survives_the_way_out_and_in(steps: list[tuple[str, obj
 
     assert await exported(other) == lines
     for summary in (await db.threads()).threads:
-        await same(db.thread(summary.id), hf.Database(other).thread(summary.id))
+        await same(db.thread(summary.id), clew.Database(other).thread(summary.id))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.checking import all_ready
-from holdfast.core.errors import InvalidArgument, InvalidId, StoreClosed
-from holdfast.core.items import user
-from holdfast.core.values import Changeset, Drop, Finish, Item, Limits, Put, Record, Require, Scope
-from holdfast.stores.memory import MemoryStore
-from holdfast.threads.database import Database
+from clew.core.checking import all_ready
+from clew.core.errors import InvalidArgument, InvalidId, StoreClosed
+from clew.core.items import user
+from clew.core.values import Changeset, Drop, Finish, Item, Limits, Put, Record, Require, Scope
+from clew.stores.memory import MemoryStore
+from clew.threads.database import Database
 
 
 async def test_a_database_that_owns_its_store_closes_it() -> None:

@@ -6,17 +6,17 @@ from uuid import uuid4
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.values import Enqueue, Job, Put, Record, Scope
-from holdfast.threads import inventory
-from holdfast.threads.inventory import list_tenants, list_threads
+import clew
+from clew.core.values import Enqueue, Job, Put, Record, Scope
+from clew.threads import inventory
+from clew.threads.inventory import list_tenants, list_threads
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "tenant"]
 
 
 @pytest.mark.promise("F-14")
-async def test_every_tenant_that_has_something_is_listed(db: hf.Database) -> None:
+async def test_every_tenant_that_has_something_is_listed(db: clew.Database) -> None:
     names = [uuid4().hex for _ in range(4)]
     await db.scope(tenant=names[0]).create("s-1")
     await db.scope(tenant=names[1]).commit([Put(record=Record(kind="note", id="n", body={}))])
@@ -30,7 +30,7 @@ async def test_every_tenant_that_has_something_is_listed(db: hf.Database) -> Non
 
 
 async def test_every_thread_is_listed_once(
-    db: hf.Database, tenant: str, monkeypatch: pytest.MonkeyPatch
+    db: clew.Database, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inventory, "PAGE_ROWS", 2)
     for number in range(5):

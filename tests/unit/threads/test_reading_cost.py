@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.rows import AskChangesets, Asking
-from holdfast.core.values import Scope
-from holdfast.stores.memory import MemoryStore
-from holdfast.threads.database import Database
+import clew
+from clew.core.rows import AskChangesets, Asking
+from clew.core.values import Scope
+from clew.stores.memory import MemoryStore
+from clew.threads.database import Database
 
 MANY = 1_000
 MOST = 70
@@ -42,8 +42,8 @@ async def rows_of_a_head(*, state_at: int) -> int:
     store = Counting()
     thread = await Database(store).create("a")
     for number in range(MANY):
-        patches = [hf.set(["mood"], "calm")] if number == state_at else []
-        await thread.append(items=[hf.user("Hi")], patches=patches)
+        patches = [clew.set(["mood"], "calm")] if number == state_at else []
+        await thread.append(items=[clew.user("Hi")], patches=patches)
     store.changesets = 0
     await thread.head()
     return store.changesets

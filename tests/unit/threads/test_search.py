@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-import holdfast as hf
-from holdfast.core.rows import Ask, AskCounts, AskThread, answered
-from holdfast.core.values import Changeset, Cut, Exact, Found
-from holdfast.stores.memory import MemoryStore
-from holdfast.threads import search
-from holdfast.threads.search import CANDIDATES, Query
+import clew
+from clew.core.rows import Ask, AskCounts, AskThread, answered
+from clew.core.values import Changeset, Cut, Exact, Found
+from clew.stores.memory import MemoryStore
+from clew.threads import search
+from clew.threads.search import CANDIDATES, Query
 
 SAID = "walk walks walked sister sisters garden gardens house tree river work works working day night"
 WORDS = SAID.split()
 
 
-async def filled(count: int) -> hf.Database:
+async def filled(count: int) -> clew.Database:
     """A database with a thread of so many texts."""
     chance = random.Random(count)
-    db = hf.Database(MemoryStore())
+    db = clew.Database(MemoryStore())
     thread = await db.create("thread")
-    await thread.append(items=[hf.user(" ".join(chance.choices(WORDS, k=4))) for _ in range(count)])
+    await thread.append(items=[clew.user(" ".join(chance.choices(WORDS, k=4))) for _ in range(count)])
     return db
 
 
@@ -39,7 +39,7 @@ def asked_in(asking: Any) -> list[type]:
     return kinds
 
 
-async def hits(db: hf.Database, query: str) -> list[Found]:
+async def hits(db: clew.Database, query: str) -> list[Found]:
     return await db.search(query, any=True, thread="thread", limit=CANDIDATES)
 
 
@@ -58,10 +58,10 @@ async def test_of_few_texts_one_question_finds_the_same_as_several(
 
 @pytest.mark.promise("T-14")
 async def test_what_was_ended_does_not_hide_an_older_text_with_a_rarer_word() -> None:
-    db = hf.Database(MemoryStore())
+    db = clew.Database(MemoryStore())
     thread = await db.create("thread")
-    await thread.append(items=[hf.user("the river")])
-    ended = await thread.append(items=[hf.user("walk in the garden") for _ in range(CANDIDATES)])
+    await thread.append(items=[clew.user("the river")])
+    ended = await thread.append(items=[clew.user("walk in the garden") for _ in range(CANDIDATES)])
     places = [item.place for item in await thread.items(last=CANDIDATES)]
     cut = Cut(log="history", first=places[0], last=places[-1], count=len(places), open={})
     await thread.append(Changeset(cuts=(cut,)), expect=Exact(ended.version))

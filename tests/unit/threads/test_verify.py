@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.core.items import user
-from holdfast.core.values import Counters, LogSize
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.memory.rows import Rows
-from holdfast.threads.database import Database
-from holdfast.threads.thread import Thread
+from clew.core.items import user
+from clew.core.values import Counters, LogSize
+from clew.stores.memory import MemoryStore
+from clew.stores.memory.rows import Rows
+from clew.threads.database import Database
+from clew.threads.thread import Thread
 
 pytestmark = pytest.mark.promise("B-06", "T-13")
 

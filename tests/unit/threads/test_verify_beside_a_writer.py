@@ -6,12 +6,12 @@ from typing import TypeVar
 
 import pytest
 
-from holdfast.core.items import user
-from holdfast.core.rows import Asking
-from holdfast.core.values import Scope
-from holdfast.stores.memory.store import MemoryStore
-from holdfast.testing.faults import FailingStore
-from holdfast.threads.database import Database
+from clew.core.items import user
+from clew.core.rows import Asking
+from clew.core.values import Scope
+from clew.stores.memory.store import MemoryStore
+from clew.testing.faults import FailingStore
+from clew.threads.database import Database
 
 T = TypeVar("T")
 

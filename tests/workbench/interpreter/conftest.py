@@ -11,8 +11,8 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from holdfast.workbench.interpreter.local import LocalInterpreter, LocalInterpreters
-from holdfast.workbench.interpreter.port import Limits, Sandbox
+from clew.workbench.interpreter.local import LocalInterpreter, LocalInterpreters
+from clew.workbench.interpreter.port import Limits, Sandbox
 from tests.workbench.interpreter.contract import Make, closing
 
 
@@ -40,7 +40,7 @@ def nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", folder)
         yield
-        assert (left_behind(), list(Path(folder).glob("holdfast-kernel-*"))) == ([], [])
+        assert (left_behind(), list(Path(folder).glob("clew-kernel-*"))) == ([], [])
 
 
 @pytest.fixture

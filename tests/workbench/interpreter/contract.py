@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.errors import InterpreterGone, InvalidArgument
-from holdfast.workbench.interpreter.port import (
+from clew.core.errors import InterpreterGone, InvalidArgument
+from clew.workbench.interpreter.port import (
     Dropped,
     Interpreter,
     Interpreters,
@@ -198,7 +198,7 @@ class InterpreterContract:
         await outputs(
             warm,
             "import os, pathlib\n"
-            "pathlib.Path(os.environ['HOLDFAST_VOLUME'], 'lasting').write_text('volume')\n"
+            "pathlib.Path(os.environ['CLEW_VOLUME'], 'lasting').write_text('volume')\n"
             "pathlib.Path('passing').write_text('scratch')",
         )
 

@@ -11,10 +11,10 @@ import pytest
 import pytest_asyncio
 from daytona import DaytonaConfig
 
-from holdfast.core.errors import InterpreterFailed, InterpreterGone
-from holdfast.workbench.interpreter.daytona import RemoteInterpreters
-from holdfast.workbench.interpreter.port import Limits, Printed, Raised, Sandbox, Shown, Stopped
-from holdfast.workbench.interpreter.remote import RemoteInterpreter
+from clew.core.errors import InterpreterFailed, InterpreterGone
+from clew.workbench.interpreter.daytona import RemoteInterpreters
+from clew.workbench.interpreter.port import Limits, Printed, Raised, Sandbox, Shown, Stopped
+from clew.workbench.interpreter.remote import RemoteInterpreter
 from tests.workbench.interpreter.contract import outputs, text, value
 from tests.workbench.interpreter.daytona_server import KEY, Fault, StandIn
 
@@ -367,11 +367,11 @@ async def test_a_close_that_the_provider_refuses_is_told_and_can_be_repeated(
 def test_a_missing_package_is_told_with_what_to_install(module: str, absent: str, extra: str) -> None:
     script = (
         f"import sys; sys.modules[{absent!r}] = None\n"
-        "from holdfast.core.errors import MissingExtra\n"
-        f"try: import holdfast.workbench.interpreter.{module}\n"
+        "from clew.core.errors import MissingExtra\n"
+        f"try: import clew.workbench.interpreter.{module}\n"
         "except MissingExtra as error: print(error)"
     )
 
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
 
-    assert f"pip install 'holdfast[{extra}]'" in said
+    assert f"pip install 'clew[{extra}]'" in said

@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 from daytona import DaytonaConfig
 
-from holdfast.workbench.interpreter.daytona import RemoteInterpreters
-from holdfast.workbench.interpreter.port import Limits, Sandbox
-from holdfast.workbench.interpreter.remote import RemoteInterpreter
+from clew.workbench.interpreter.daytona import RemoteInterpreters
+from clew.workbench.interpreter.port import Limits, Sandbox
+from clew.workbench.interpreter.remote import RemoteInterpreter
 from tests.workbench.interpreter.contract import InterpreterContract, Make, closing
 from tests.workbench.interpreter.daytona_server import KEY, StandIn
 

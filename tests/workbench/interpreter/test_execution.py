@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.workbench.interpreter.execution import Execution, see_through
-from holdfast.workbench.interpreter.local import LocalInterpreter
-from holdfast.workbench.interpreter.messages import is_idle, output_of
-from holdfast.workbench.interpreter.port import Dropped, Output, Printed, Raised, Sandbox, Shown, Stopped
+from clew.workbench.interpreter.execution import Execution, see_through
+from clew.workbench.interpreter.local import LocalInterpreter
+from clew.workbench.interpreter.messages import is_idle, output_of
+from clew.workbench.interpreter.port import Dropped, Output, Printed, Raised, Sandbox, Shown, Stopped
 
 
 async def read(execution: Execution) -> list[Output]:

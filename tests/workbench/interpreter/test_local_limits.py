@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workbench.interpreter.port import Interpreter, Limits, Output, Raised, Shown, Stopped
+from clew.workbench.interpreter.port import Interpreter, Limits, Output, Raised, Shown, Stopped
 from tests.workbench.interpreter.conftest import left_behind
 from tests.workbench.interpreter.contract import Make, outputs, text, value
 

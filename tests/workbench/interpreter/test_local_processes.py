@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.core.errors import InterpreterFailed, InterpreterGone
-from holdfast.workbench.interpreter.local import WALLS, LocalInterpreters
-from holdfast.workbench.interpreter.port import Interpreter, Limits, Printed, Sandbox, Stopped
+from clew.core.errors import InterpreterFailed, InterpreterGone
+from clew.workbench.interpreter.local import WALLS, LocalInterpreters
+from clew.workbench.interpreter.port import Interpreter, Limits, Printed, Sandbox, Stopped
 from tests.workbench.interpreter.contract import Make, outputs, value
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -33,8 +33,8 @@ print("off", flush=True)
 """
 MAKER = """
 import asyncio, sys
-from holdfast.workbench.interpreter.local import WALLS, LocalInterpreters
-from holdfast.workbench.interpreter.port import Sandbox
+from clew.workbench.interpreter.local import WALLS, LocalInterpreters
+from clew.workbench.interpreter.port import Sandbox
 
 async def main():
     interpreter = await LocalInterpreters().make(Sandbox(volume=sys.argv[1], scratch=sys.argv[2]))
@@ -66,7 +66,7 @@ def within(seconds: float, true: Callable[[], bool]) -> bool:
 
 
 def private_folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("holdfast-kernel-*"))
+    return set(Path(tempfile.gettempdir()).glob("clew-kernel-*"))
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.workbench.interpreter.port import Output, Printed, Shown
-from holdfast.workbench.interpreter.remote_text import Listening, asking_for_result
+from clew.workbench.interpreter.port import Output, Printed, Shown
+from clew.workbench.interpreter.remote_text import Listening, asking_for_result
 
 
 def value_of(code: str) -> list[object]:
     """What code asks to be shown when it is run."""
     asked: list[object] = []
-    exec(asking_for_result(code), {"__holdfast_result__": asked.append})
+    exec(asking_for_result(code), {"__clew_result__": asked.append})
     return asked
 
 
@@ -57,7 +57,7 @@ def test_what_cannot_be_read_here_is_left_as_it_is(code: str) -> None:
 
 
 def message(forms: dict[str, str], *, result: bool) -> str:
-    return f"\x1e\x1eholdfast:{json.dumps({'result': result, 'forms': forms})}\x1e"
+    return f"\x1e\x1eclew:{json.dumps({'result': result, 'forms': forms})}\x1e"
 
 
 def heard(pieces: list[str], most: int = 10_000) -> list[Output]:
@@ -106,13 +106,13 @@ def test_a_value_is_found_between_texts() -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["\x1e", "\x1e\x1e", "\x1e\x1eholdfast:", "\x1e\x1eholdfast:{}\x1e", "\x1e\x1eholdfast:no\x1e", "a\x1eb"],
+    ["\x1e", "\x1e\x1e", "\x1e\x1eclew:", "\x1e\x1eclew:{}\x1e", "\x1e\x1eclew:no\x1e", "a\x1eb"],
 )
 def test_what_only_looks_like_a_value_is_text(written: str) -> None:
     assert joined(heard([written])) == [Printed("stdout", written)]
 
 
 def test_a_value_without_end_is_not_held_for_ever() -> None:
-    said = heard(["\x1e\x1eholdfast:" + "x" * 50] * 3, most=60)
+    said = heard(["\x1e\x1eclew:" + "x" * 50] * 3, most=60)
 
     assert "".join(output.text for output in said if isinstance(output, Printed)).count("x") == 150

@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from holdfast.workbench.interpreter import supervisor, walls
+from clew.workbench.interpreter import supervisor, walls
 
 
 def test_the_family_has_everyone_below() -> None:

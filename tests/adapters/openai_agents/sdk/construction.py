@@ -28,13 +28,13 @@ import pytest
 from agents.items import TResponseInputItem
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-import holdfast
-from holdfast.adapters.openai_agents import Session
+import clew
+from clew.adapters.openai_agents import Session
 
-RESULT = "HOLDFAST_SDK_RESULT"
-EXCLUDED = "HOLDFAST_SDK_EXCLUDED"
+RESULT = "CLEW_SDK_RESULT"
+EXCLUDED = "CLEW_SDK_EXCLUDED"
 
-opened: list[holdfast.Database] = []
+opened: list[clew.Database] = []
 built: Counter[str] = Counter()
 
 
@@ -45,11 +45,11 @@ class Opening:
         self._url, self._session_id, self._history = url, session_id, history
         built[os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]] += 1
 
-    def __await__(self) -> Generator[Any, None, holdfast.Database]:
+    def __await__(self) -> Generator[Any, None, clew.Database]:
         return self._open().__await__()
 
-    async def _open(self) -> holdfast.Database:
-        database = await holdfast.open(self._url)
+    async def _open(self) -> clew.Database:
+        database = await clew.open(self._url)
         opened.append(database)
         if self._history:
             await Session(self._session_id, database).add_items(self._history)
@@ -58,7 +58,7 @@ class Opening:
 
 def url_of(path: str | Path) -> str:
     """The file next to the one that the SDK's session would have used."""
-    return "memory://" if str(path) == ":memory:" else f"sqlite:///{path}.holdfast"
+    return "memory://" if str(path) == ":memory:" else f"sqlite:///{path}.clew"
 
 
 class SQLiteSession(Session):

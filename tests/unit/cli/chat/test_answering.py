@@ -6,9 +6,9 @@ import io
 
 from rich.console import Console
 
-from holdfast.cli.chat.answering import Answer, Heard, LiveAnswer
-from holdfast.runtime.events import Event, MessageAdded, RunFinished, RunStarted, StageStarted, TextDelta
-from holdfast.runtime.messages import Message
+from clew.cli.chat.answering import Answer, Heard, LiveAnswer
+from clew.runtime.events import Event, MessageAdded, RunFinished, RunStarted, StageStarted, TextDelta
+from clew.runtime.messages import Message
 
 LABELS = {"triage": "Understanding"}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.cli.chat.commands import COMMANDS, parsed, unknown
-from holdfast.cli.chat.completion import Completion
-from holdfast.cli.chat.screen import short_ids
-from holdfast.cli.chat.who import Mode, Who, who_talks
-from holdfast.core.errors import InvalidId
-from holdfast.runtime.context import MemoryMode
+from clew.cli.chat.commands import COMMANDS, parsed, unknown
+from clew.cli.chat.completion import Completion
+from clew.cli.chat.screen import short_ids
+from clew.cli.chat.who import Mode, Who, who_talks
+from clew.core.errors import InvalidId
+from clew.runtime.context import MemoryMode
 
 NAMES = "help status history memory forget undo search export threads resume new end exit"
 

@@ -7,12 +7,12 @@ import io
 import pytest
 from rich.console import Console, RenderableType
 
-from holdfast.cli.chat import screen
-from holdfast.cli.chat.conversing import Tally
-from holdfast.cli.chat.who import Mode, Who
-from holdfast.cli.chatting import farewell
-from holdfast.runtime.memory.leaving import Kept
-from holdfast.runtime.memory.values import Arc, Fact, Rule
+from clew.cli.chat import screen
+from clew.cli.chat.conversing import Tally
+from clew.cli.chat.who import Mode, Who
+from clew.cli.chatting import farewell
+from clew.runtime.memory.leaving import Kept
+from clew.runtime.memory.values import Arc, Fact, Rule
 
 ARC = Arc(id="arc-1", episode="e", summary="talked about work", open_loops=("ask the boss",))
 ANN = Fact(
@@ -84,6 +84,6 @@ def test_the_last_words_can_be_given_to_a_shell_as_they_are(width: int, lines: i
 
     assert len(said.splitlines()) == lines
     assert command.split() == [
-        *("holdfast", "chat", "--thread-id", "s1", "--user-id", "alice"),
+        *("clew", "chat", "--thread-id", "s1", "--user-id", "alice"),
         *("--db", "sqlite:///somewhere/else.db"),
     ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from holdfast.cli.chat.screen import opening
-from holdfast.cli.chat.who import Who
-from holdfast.companion.values import LIMITS
+from clew.cli.chat.screen import opening
+from clew.cli.chat.who import Who
+from clew.companion.values import LIMITS
 
 
 def test_a_chat_begins_with_what_it_cannot_do() -> None:

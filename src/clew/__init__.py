@@ -1,0 +1,80 @@
+"""Clew: durable threads for AI agents."""
+
+from typing import TYPE_CHECKING, Any
+
+from clew.core.errors import ClewError, VersionConflict
+from clew.core.items import assistant, call, result, system, user
+from clew.core.making import append, delete, increment, insert, max, merge, min, remove, set, union
+from clew.core.values import Absent, Anywhere, Changeset, Exact, Item, Job, Limits, Record, Scope
+from clew.opening import open
+from clew.threads.database import Database
+from clew.threads.thread import Thread
+
+if TYPE_CHECKING:
+    from clew.runtime import (
+        Context,
+        Delta,
+        Log,
+        Message,
+        Runtime,
+        State,
+        input,
+        kept,
+        loaded,
+        run_agent,
+        tool,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Absent",
+    "Anywhere",
+    "Changeset",
+    "ClewError",
+    "Context",
+    "Database",
+    "Delta",
+    "Exact",
+    "Item",
+    "Job",
+    "Limits",
+    "Log",
+    "Message",
+    "Record",
+    "Runtime",
+    "Scope",
+    "State",
+    "Thread",
+    "VersionConflict",
+    "append",
+    "assistant",
+    "call",
+    "delete",
+    "increment",
+    "input",
+    "insert",
+    "kept",
+    "loaded",
+    "max",
+    "merge",
+    "min",
+    "open",
+    "remove",
+    "result",
+    "run_agent",
+    "set",
+    "system",
+    "tool",
+    "union",
+    "user",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The names of the runtime, which is imported when one of them is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module 'clew' has no attribute {name!r}")
+    from clew import runtime
+
+    return getattr(runtime, name)

@@ -1,0 +1,116 @@
+"""Between ADK's events and items; and from plain messages to events."""
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from google.adk.events import Event
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from clew.adapters.adk.scopes import lasting
+from clew.core.arguments import check_arguments
+from clew.core.encoding import check_finite
+from clew.core.errors import InvalidValue
+from clew.core.plain import PlainMessage, turns_of
+from clew.core.values import Item, Window
+from clew.threads.thread import Thread
+
+FORMAT = "adk"
+"""The format of the items."""
+
+PAGE = 64
+
+_log = logging.getLogger(__name__)
+
+
+def item_of(event: Event) -> Item:
+    """An event as an item, without temporary state.
+
+    Raises:
+        InvalidValue: The event has no JSON form.
+    """
+    check_finite(event.model_dump(exclude_none=True), "event")
+    try:
+        body = event.model_dump(mode="json", exclude_none=True)
+    except PydanticSerializationError as error:
+        raise InvalidValue(path=f"event {event.id!r}", problem=str(error)) from error
+    body["actions"]["state_delta"] = lasting(body["actions"]["state_delta"])
+    run = event.invocation_id or None
+    return Item(body=body, role=_role_of(event), id=event.id, format=FORMAT, run=run)
+
+
+def _role_of(event: Event) -> str:
+    if event.author == "user":
+        return "user"
+    return "tool" if event.get_function_responses() else "assistant"
+
+
+async def read_events(thread: Thread, version: int, config: GetSessionConfig | None) -> list[Event]:
+    """The events of a version that a window asks for, oldest first."""
+    limit = config.num_recent_events if config else None
+    since = config.after_timestamp if config else None
+    if limit == 0:
+        return []
+    if since is None:
+        return _events_in(await thread.items(at=version, last=limit), thread.id)
+    found: list[Event] = []
+    before: int | None = None
+    while limit is None or len(found) < limit:
+        page = await thread.items(at=version, last=PAGE, before=before)
+        late = [event for event in _events_in(page, thread.id) if event.timestamp >= since]
+        found = late + found
+        # Clocks differ a little, so one event that is too early does not end it; a page of them does.
+        if not late:
+            break
+        before = page[0].place
+    return found if limit is None else found[-limit:]
+
+
+def _events_in(window: Window, thread: str) -> list[Event]:
+    """The events in a window. What cannot be read is reported, and hides nothing else."""
+    for broken in window.broken:
+        _log.warning("Thread %r: item %d cannot be read: %s", thread, broken.place, broken.problem)
+    return [event for item in window if (event := _event_of(item, thread)) is not None]
+
+
+def _event_of(item: Item, thread: str) -> Event | None:
+    if item.format != FORMAT:
+        _log.warning("Thread %r: item %d is no event, but %r.", thread, item.place, item.format)
+        return None
+    try:
+        return Event.model_validate(item.body)
+    except ValidationError as error:
+        _log.warning("Thread %r: item %d cannot be read: %s", thread, item.place, error)
+        return None
+
+
+@check_arguments
+def events_of(messages: Iterable[PlainMessage], *, agent: str, invocation_id: str = "") -> list[Event]:
+    """Plain messages as events, ready to append: what an agent says at once, or is told at once, is one.
+
+    Instructions are left out: in ADK they belong to the agent, not to the session.
+    """
+    return [
+        Event(
+            author="user" if role == "user" else agent,
+            invocation_id=invocation_id,
+            content=types.Content(role="model" if role == "assistant" else "user", parts=list(_parts(said))),
+        )
+        for role, said in turns_of(messages)
+        if role != "system"
+    ]
+
+
+def _parts(messages: Iterable[PlainMessage]) -> Iterator[types.Part]:
+    for message in messages:
+        if message.text:
+            yield types.Part(text=message.text)
+        for call in message.calls:
+            args = call.arguments if isinstance(call.arguments, dict) else {"value": call.arguments}
+            yield types.Part(function_call=types.FunctionCall(id=call.id, name=call.name, args=args))
+        for result in message.results:
+            output = result.output if isinstance(result.output, dict) else {"result": result.output}
+            answer = types.FunctionResponse(id=result.id, name=result.name, response=output)
+            yield types.Part(function_response=answer)

@@ -1,0 +1,277 @@
+"""The session service: every event one changeset, together with the state that it changes."""
+
+import asyncio
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events import Event
+from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+
+from clew.adapters.adk.events import item_of, read_events
+from clew.adapters.adk.scopes import (
+    ADK,
+    SESSION,
+    by_scope,
+    jsonable,
+    names_in,
+    patches,
+    prefixed,
+    shared_writes,
+    state_in,
+    thread_of,
+)
+from clew.core import making
+from clew.core.arguments import check_methods
+from clew.core.errors import InvalidArgument, ThreadExists, ThreadNotFound, VersionConflict
+from clew.core.values import Absent, AppendTo, Changeset, Committed, Exact, Head
+from clew.threads.database import Database
+
+AT_ONCE = 16
+LARGEST_PAGE = 1000
+
+
+class SessionPage(ListSessionsResponse):
+    """Some sessions, the newest first, and the cursor of the next page if there is one."""
+
+    next: str | None = None
+
+
+@check_methods
+class SessionService(BaseSessionService):
+    """Sessions, events and state of ADK in a Clew database, which stays open when this is done.
+
+    The database is one tenant's: ``app:`` state is shared by all of its users, so a database scoped to one
+    user will not do.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        # Tasks that share one session object append one after another; others are told apart by version.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """A new session, with the state it begins with.
+
+        Raises:
+            AlreadyExistsError: There is a session of that id.
+        """
+        id = session_id or str(uuid4())
+        deltas = by_scope(jsonable(state or {}))
+        shared = await self._shared_state(app_name, user_id)
+        change = Changeset(patches=(making.set([ADK], deltas[SESSION]),), reason="CreateSession")
+        write = AppendTo(thread=thread_of(app_name, user_id, id), change=change, expect=Absent(owner=user_id))
+        try:
+            done = await self._commit(write, shared_writes(app_name, user_id, deltas))
+        except ThreadExists as taken:
+            raise AlreadyExistsError(f"Session with id {id} already exists.") from taken
+        return _marked(
+            Session(
+                app_name=app_name,
+                user_id=user_id,
+                id=id,
+                state={**deltas[SESSION], **shared, **prefixed(deltas["app:"], deltas["user:"])},
+                last_update_time=done.time / 1000,
+            ),
+            done,
+        )
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        """A session with its events, or those of a window; None if there is none."""
+        thread = self._db.thread(thread_of(app_name, user_id, session_id))
+        try:
+            head = await thread.head()
+        except ThreadNotFound:
+            return None
+        state_in(head)
+        shared, events = await asyncio.gather(
+            self._shared_state(app_name, user_id), read_events(thread, head.version, config)
+        )
+        return _session((app_name, user_id, session_id), head, shared, events)
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """Every session of an app, or of one of its users, without events; the one used last is the last."""
+        found: list[Session] = []
+        after: str | None = None
+        while True:
+            page = await self.page_sessions(
+                app_name=app_name, user_id=user_id, limit=LARGEST_PAGE, after=after
+            )
+            found += page.sessions
+            after = page.next
+            if after is None:
+                break
+        found.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
+        return ListSessionsResponse(sessions=found)
+
+    async def page_sessions(
+        self, *, app_name: str, user_id: str | None = None, limit: int = 50, after: str | None = None
+    ) -> SessionPage:
+        """At most so many sessions, the newest first; ``after`` is what the page before ended with.
+
+        A page may hold fewer than asked for; only the last has no ``next``.
+        """
+        if limit < 1:
+            raise InvalidArgument(problem="A page holds at least one session.")
+        while True:
+            page = await self._db.threads(owner=user_id, limit=limit, after=after)
+            named = (names_in(thread.id) for thread in page.threads)
+            mine = [each for each in named if each and each[0] == app_name and user_id in (None, each[1])]
+            after = page.next
+            if mine or after is None:
+                return SessionPage(sessions=await self._without_events(mine), next=after)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Remove a session and its events. The state of its app and its user stays."""
+        thread = self._db.thread(thread_of(app_name, user_id, session_id))
+        try:
+            state_in(await thread.head())
+            await thread.delete()
+        except ThreadNotFound:
+            return
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """The state of a user of an app, by keys without ``user:``."""
+        return await self._state_of(thread_of(app_name, user_id))
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Store an event with the state it changes, all or nothing, and bring the session up to date.
+
+        An event that is stored already is not stored again.
+
+        Raises:
+            StaleSessionError: Somebody else has appended since the session was read. Nothing was changed.
+            SessionNotFoundError: The session was deleted, or never was.
+            InvalidValue: The event or its state cannot be stored as JSON. Nothing was changed.
+        """
+        if event.partial:
+            return event
+        thread = thread_of(session.app_name, session.user_id, session.id)
+        lock = self._locks.setdefault(thread, asyncio.Lock())
+        async with lock:
+            try:
+                stand = await self._stand_of(session, thread)
+                done = await self._store(session, thread, event, stand)
+            except VersionConflict as conflict:
+                raise StaleSessionError(
+                    f"Session {session.id} was changed by somebody else since it was read at version "
+                    f"{conflict.expected}; it is at {conflict.actual} now. Get it again before you append."
+                ) from conflict
+            except ThreadNotFound as missing:
+                raise SessionNotFoundError(f"Session {session.id} not found.") from missing
+            if done.repeated and done.version != stand.version + 1:
+                return event
+            session.last_update_time = done.time / 1000
+            _marked(session, done)
+            return await super().append_event(session, event)
+
+    async def _store(self, session: Session, thread: str, event: Event, stand: Exact) -> Committed:
+        """Commit an event and what it changes; where the session's thread stands then."""
+        deltas = by_scope(jsonable(event.actions.state_delta))
+        change = Changeset(
+            items=(item_of(event),),
+            patches=patches(deltas[SESSION]),
+            reason="Event",
+            run_id=event.invocation_id or None,
+            author=event.author or None,
+            key=event.id,
+        )
+        # Two sessions may hold an event of one id, so the threads they share take it under both names.
+        key = sha256(f"{thread}\n{event.id}".encode()).hexdigest()
+        shared = shared_writes(session.app_name, session.user_id, deltas, key)
+        return await self._commit(AppendTo(thread=thread, change=change, expect=stand), shared)
+
+    async def _commit(self, write: AppendTo, shared: Sequence[tuple[AppendTo, str | None]]) -> Committed:
+        """Commit to a session and to the state beside it; what holds that state is made if absent."""
+        owners = {each.thread: owner for each, owner in shared}
+        while True:
+            try:
+                done = (await self._db.commit([write, *(each for each, _ in shared)]))[0]
+            except ThreadNotFound as missing:
+                if missing.thread not in owners:
+                    raise
+                await self._db.create(missing.thread, owner=owners[missing.thread], exist_ok=True)
+                continue
+            assert isinstance(done, Committed)
+            return done
+
+    async def _stand_of(self, session: Session, thread: str) -> Exact:
+        """Where a session's thread stood when it was read; one made elsewhere must know the last event."""
+        version, _, hash = (session._storage_update_marker or "").partition(" ")  # noqa: SLF001 - see _marked
+        if version.isdecimal() and hash:
+            return Exact(int(version), bytes.fromhex(hash))
+        head = await self._db.thread(thread).head()
+        state_in(head)
+        tail = await self._db.thread(thread).items(last=1, at=head.version)
+        known = session.events[-1].id if session.events else None
+        if known != (tail[0].id if tail else None):
+            raise StaleSessionError(
+                f"Session {session.id} does not end with the newest event. Get it again before you append."
+            )
+        return Exact(head.version, head.hash)
+
+    async def _shared_state(self, app_name: str, user_id: str) -> dict[str, Any]:
+        """The state of an app and of its user, by keys with their prefixes."""
+        app, user = await asyncio.gather(
+            self._state_of(thread_of(app_name)), self._state_of(thread_of(app_name, user_id))
+        )
+        return prefixed(app, user)
+
+    async def _state_of(self, id: str) -> dict[str, Any]:
+        head = await self._head_of(id)
+        return state_in(head) if head is not None and head.version else {}
+
+    async def _head_of(self, id: str) -> Head | None:
+        try:
+            return await self._db.thread(id).head()
+        except ThreadNotFound:
+            return None
+
+    async def _without_events(self, named: Sequence[tuple[str, str, str]]) -> list[Session]:
+        """Sessions by their names; those deleted meanwhile are left out."""
+        heads: list[Head | None] = []
+        for start in range(0, len(named), AT_ONCE):
+            ids = [thread_of(*names) for names in named[start : start + AT_ONCE]]
+            heads += await asyncio.gather(*map(self._head_of, ids))
+        users = dict.fromkeys((app, user) for app, user, _ in named)
+        shared = {each: await self._shared_state(*each) for each in users}
+        return [
+            _session(names, head, shared[names[:2]], [])
+            for names, head in zip(named, heads, strict=True)
+            if head is not None
+        ]
+
+
+def _session(names: tuple[str, str, str], head: Head, shared: dict[str, Any], events: list[Event]) -> Session:
+    app_name, user_id, id = names
+    found = Session(
+        app_name=app_name,
+        user_id=user_id,
+        id=id,
+        state={**state_in(head), **shared},
+        events=events,
+        last_update_time=head.updated / 1000,
+    )
+    return _marked(found, head)
+
+
+def _marked(session: Session, stand: Head | Committed) -> Session:
+    """The session, with where the thread stands that it was read from, in ADK's own place for it."""
+    marker = f"{stand.version} {stand.hash.hex()}"
+    session._storage_update_marker = marker  # noqa: SLF001 - copies of a session keep it, and nothing else
+    return session

@@ -1,0 +1,13 @@
+"""LangGraph on Clew: a checkpointer that stores what changed, and a store."""
+
+from clew.core.errors import MissingExtra
+
+try:
+    import langgraph.checkpoint.base  # noqa: F401 - only to say what is missing
+except ImportError as error:
+    raise MissingExtra(extra="langgraph", package="langgraph") from error
+
+from clew.adapters.langgraph.checkpointer import Checkpointer
+from clew.adapters.langgraph.store import Store
+
+__all__ = ["Checkpointer", "Store"]

@@ -1,0 +1,15 @@
+"""OpenAI Agents: a session of its SDK on a thread of ours."""
+
+from clew.core.errors import MissingExtra
+
+try:
+    import agents  # noqa: F401 - only to say in time what is missing
+except ImportError as error:
+    raise MissingExtra(extra="openai-agents", package="openai-agents") from error
+
+from clew.adapters.openai_agents.items import FORMAT
+from clew.adapters.openai_agents.paused import Paused
+from clew.adapters.openai_agents.session import Session
+from clew.adapters.openai_agents.usage import Spent, Turn
+
+__all__ = ["FORMAT", "Paused", "Session", "Spent", "Turn"]

@@ -1,0 +1,112 @@
+"""Between Pydantic AI's messages and items; and from plain messages to a history."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from pydantic import ValidationError
+from pydantic_ai import messages as theirs
+from pydantic_ai.conversation_store import ConversationEntry
+from pydantic_core import PydanticSerializationError
+
+from clew.core.arguments import check_arguments
+from clew.core.encoding import JSON, check_finite
+from clew.core.errors import InvalidValue
+from clew.core.plain import PlainMessage, named_results
+from clew.core.values import Item, Window
+
+FORMAT = "pydantic-ai"
+"""The format of the items, and the key of the state under which a conversation's record stands."""
+
+TOOL_PARTS = ("tool-return", "retry-prompt")
+
+_adapter = theirs.ModelMessagesTypeAdapter
+_log = logging.getLogger(__name__)
+
+
+def items_of(entries: Sequence[ConversationEntry]) -> list[Item]:
+    """Entries as items.
+
+    Raises:
+        InvalidValue: A message has no JSON form.
+    """
+    return [
+        Item(
+            body=_json_of(entry.message),
+            role=_role_of(entry.message),
+            id=entry.id,
+            format=FORMAT,
+            run=entry.message.run_id,
+        )
+        for entry in entries
+    ]
+
+
+def _json_of(message: theirs.ModelMessage) -> JSON:
+    check_finite(_adapter.dump_python([message])[0], message.kind)
+    try:
+        return _adapter.dump_python([message], mode="json")[0]
+    except PydanticSerializationError as error:
+        raise InvalidValue(path=f"a {message.kind}", problem=str(error)) from error
+
+
+def _role_of(message: theirs.ModelMessage) -> str:
+    if isinstance(message, theirs.ModelResponse):
+        return "assistant"
+    return "tool" if all(part.part_kind in TOOL_PARTS for part in message.parts) else "user"
+
+
+def entries_of(window: Window, thread: str) -> list[ConversationEntry]:
+    """The entries in a window, each linked to the one before it. What cannot be read is reported."""
+    for broken in window.broken:
+        _log.warning("Thread %r: item %d cannot be read: %s", thread, broken.place, broken.problem)
+    entries: list[ConversationEntry] = []
+    for item in window:
+        message = _message_of(item, thread)
+        if message is not None and item.id is not None:
+            parent = entries[-1].id if entries else None
+            entries.append(ConversationEntry(id=item.id, parent_id=parent, message=message))
+    return entries
+
+
+def _message_of(item: Item, thread: str) -> theirs.ModelMessage | None:
+    if item.format != FORMAT:
+        _log.warning("Thread %r: item %d is no message, but %r.", thread, item.place, item.format)
+        return None
+    try:
+        return _adapter.validate_python([item.body])[0]
+    except ValidationError as error:
+        _log.warning("Thread %r: item %d cannot be read: %s", thread, item.place, error)
+        return None
+
+
+@check_arguments
+def history_of(messages: Iterable[PlainMessage]) -> list[theirs.ModelMessage]:
+    """Plain messages as a message history: for ``message_history=``, or for a conversation."""
+    history: list[theirs.ModelMessage] = []
+    for answered, said in groupby(named_results(messages), key=lambda each: each.role == "assistant"):
+        if answered:
+            history.append(theirs.ModelResponse(parts=list(_spoken(said))))
+        else:
+            history.append(theirs.ModelRequest(parts=list(_asked(said))))
+    return history
+
+
+def _spoken(messages: Iterable[PlainMessage]) -> Iterator[theirs.TextPart | theirs.ToolCallPart]:
+    for message in messages:
+        if message.text:
+            yield theirs.TextPart(content=message.text)
+        for call in message.calls:
+            yield theirs.ToolCallPart(tool_name=call.name, args=call.arguments, tool_call_id=call.id)
+
+
+def _asked(
+    messages: Iterable[PlainMessage],
+) -> Iterator[theirs.SystemPromptPart | theirs.UserPromptPart | theirs.ToolReturnPart]:
+    for message in messages:
+        for result in message.results:
+            yield theirs.ToolReturnPart(tool_name=result.name, content=result.output, tool_call_id=result.id)
+        if message.text and message.role == "system":
+            yield theirs.SystemPromptPart(content=message.text)
+        elif message.text:
+            yield theirs.UserPromptPart(content=message.text)

@@ -1,0 +1,207 @@
+"""All commands together, and the last line of defence behind them."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import typer
+
+import clew
+from clew.cli import (
+    artifacts,
+    backups,
+    core_memory,
+    crises,
+    datasets,
+    documents,
+    erasing,
+    experiments,
+    jobs,
+    keeping,
+    looking,
+    manifests,
+    remembering,
+    runs,
+    serving,
+    tending,
+    working,
+)
+from clew.cli.chatting import chat
+from clew.cli.demo import demo
+from clew.cli.evaluating import evaluate
+from clew.cli.frame import Work, complain, consoles, framed
+from clew.cli.identities import keys, members, tenants, users, workspaces
+from clew.cli.searching import search
+
+COMMANDS: tuple[Work, ...] = (
+    demo,
+    chat,
+    working.work,
+    working.sandboxes,
+    serving.serve,
+    looking.threads,
+    looking.show,
+    looking.log,
+    looking.diff,
+    search,
+    tending.fork,
+    keeping.verify,
+    keeping.export,
+    keeping.import_,
+    backups.backup,
+    backups.restore,
+    erasing.erase,
+    erasing.receipts,
+    erasing.hold,
+    erasing.release,
+    erasing.holds,
+    erasing.retain,
+    tending.migrate,
+    tending.doctor,
+    evaluate,
+)
+GROUPS: dict[str, tuple[str, tuple[Work, ...]]] = {
+    "memory": (
+        "What is remembered of a person: see it, correct it, forget it.",
+        (
+            remembering.list_,
+            remembering.show,
+            remembering.correct,
+            remembering.forget,
+            remembering.undo,
+            remembering.recall,
+            remembering.export,
+        ),
+    ),
+    "session": (
+        "One session as a document: write it, or put another in its place.",
+        (manifests.export, manifests.import_),
+    ),
+    "documents": (
+        "What a thread reads: files on its volume, part by part.",
+        (
+            documents.add,
+            documents.load,
+            documents.list_,
+            documents.read,
+            documents.find,
+            documents.switch,
+            documents.unload,
+        ),
+    ),
+    "artifacts": (
+        "What a thread made: files with a type and a checksum.",
+        (artifacts.list_, artifacts.get, artifacts.add, artifacts.delete),
+    ),
+    "core-memory": (
+        "Short texts that a thread's model always has before it.",
+        (core_memory.show, core_memory.put, core_memory.append, core_memory.replace),
+    ),
+    "jobs": (
+        "Work that is left to do, and what was given up.",
+        (jobs.list_, jobs.show, jobs.retry),
+    ),
+    "runs": (
+        "What was executed on threads, step by step.",
+        (runs.list_, runs.show),
+    ),
+    "datasets": (
+        "Examples made from threads, to hold models and agents against.",
+        (
+            datasets.make,
+            datasets.list_,
+            datasets.show,
+            datasets.export,
+            datasets.import_,
+            datasets.delete,
+        ),
+    ),
+    "experiments": (
+        "How well a model or an agent answers a data set.",
+        (experiments.run, experiments.list_, experiments.show, experiments.compare, experiments.delete),
+    ),
+    "tenants": (
+        "Who is served: enter, list and disable tenants.",
+        (tenants.create, tenants.list_, tenants.disable, tenants.enable),
+    ),
+    "workspaces": (
+        "The parts of a tenant that some of its users share.",
+        (workspaces.create, workspaces.list_, workspaces.disable, workspaces.enable),
+    ),
+    "users": (
+        "The users of a tenant.",
+        (users.create, users.list_, users.disable, users.enable, users.remove),
+    ),
+    "members": (
+        "What users are in a workspace.",
+        (members.set_, members.list_, members.remove),
+    ),
+    "keys": (
+        "API keys: make, list and revoke them.",
+        (keys.create, keys.list_, keys.revoke),
+    ),
+    "crises": (
+        "The crisis log, for operators: see it, keep it for longer, purge it.",
+        (crises.list_, crises.export, crises.extend, crises.purge),
+    ),
+}
+"""Commands of two words: the first one, what it is about, and the second ones."""
+
+
+def build() -> typer.Typer:
+    """The command with its subcommands."""
+    app = typer.Typer(
+        name="clew",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help="Durable threads for AI agents.")(_about)
+    _add(app, COMMANDS)
+    for name, (about, works) in GROUPS.items():
+        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+        _add(group, works)
+        app.add_typer(group, name=name, help=about)
+    return app
+
+
+def _add(app: typer.Typer, works: Iterable[Work]) -> None:
+    for work in works:
+        entry, words, example = framed(work)
+        app.command(work.__name__.rstrip("_"), help=words, epilog=example)(entry)
+
+
+def _say_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        typer.echo(f"clew {clew.__version__}")
+        raise typer.Exit
+
+
+def _about(
+    *,
+    shown: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """What stands before any subcommand."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of one run: 0 for success, 1 for trouble found, 2 for a command that makes no sense."""
+    try:
+        build()(list(arguments), prog_name="clew")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except Exception as error:  # the last one to see it: a person is told in words, not by a traceback
+        if os.environ.get("CLEW_DEBUG"):
+            raise
+        complain(consoles()[1], error, as_json="--json" in arguments)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

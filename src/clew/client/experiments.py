@@ -1,0 +1,168 @@
+"""What the HTTP API tells about steps of runs, data sets and experiments."""
+
+import msgspec
+
+from clew.core.encoding import JSON
+
+
+class StepView(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a run did: ``model``, ``tool``, ``code``, ``retrieval`` or ``output``.
+
+    ``cost`` is in millionths of a dollar, null if no price is known.
+    """
+
+    kind: str
+    name: str
+    started: int
+    ended: int
+    ms: float
+    stage: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int | None = None
+    error: str | None = None
+
+
+class Steps(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of a run, in the order in which they ended."""
+
+    run: str
+    thread: str
+    steps: list[StepView]
+
+
+class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
+    """A data set. ``added`` counts what was ever put into it; some of that may be erased since."""
+
+    name: str
+    created: int
+    added: int = 0
+
+
+class DatasetPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some data sets, newest first."""
+
+    datasets: list[DatasetView]
+    next: str | None = None
+
+
+class SaidView(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of an example."""
+
+    role: str
+    content: str
+
+
+class SourceView(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an example comes from: a thread, and the version and place of the answer in it."""
+
+    thread: str
+    version: int = 0
+    item: int = 0
+
+
+class ExampleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation that ends with a question, and the answer that is expected."""
+
+    id: str
+    messages: list[SaidView]
+    expected: JSON = None
+    source: SourceView | None = None
+    owner: str | None = None
+
+
+class ExamplePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some examples of a data set, in order."""
+
+    dataset: str
+    examples: list[ExampleView]
+    next: str | None = None
+
+
+class PlanView(msgspec.Struct, frozen=True, kw_only=True):
+    """What an experiment does: whom it asks, about what, by which rule."""
+
+    dataset: str
+    subject: str
+    scorer: str
+    settings: dict[str, JSON] = {}
+
+
+class SummaryView(msgspec.Struct, frozen=True, kw_only=True):
+    """Results summed up. ``mean`` is over those that have a score; ``cost`` is null unless all have one."""
+
+    count: int = 0
+    failed: int = 0
+    mean: float | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int | None = None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+
+
+class ExperimentView(msgspec.Struct, frozen=True, kw_only=True):
+    """An experiment, ``unfinished`` or ``done``."""
+
+    name: str
+    plan: PlanView
+    created: int
+    status: str
+    ended: int | None = None
+    summary: SummaryView = SummaryView()
+
+
+class ExperimentPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some experiments, newest first."""
+
+    experiments: list[ExperimentView]
+    next: str | None = None
+
+
+class ResultView(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out for one example: an output and its score, or an error."""
+
+    example: str
+    question: str = ""
+    expected: JSON = None
+    output: JSON = None
+    score: float | None = None
+    detail: JSON = None
+    error: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int | None = None
+    started: int = 0
+    ms: float = 0.0
+    source: SourceView | None = None
+
+
+class ResultPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some results of an experiment, in the order of the data set."""
+
+    experiment: str
+    results: list[ResultView]
+    next: str | None = None
+
+
+class ComparedView(msgspec.Struct, frozen=True, kw_only=True):
+    """One example in two experiments. ``difference`` is how much better the second is."""
+
+    example: str
+    question: str
+    expected: JSON = None
+    first: ResultView | None = None
+    second: ResultView | None = None
+    difference: float | None = None
+
+
+class ComparisonView(msgspec.Struct, frozen=True, kw_only=True):
+    """Two experiments on one data set, side by side."""
+
+    first: ExperimentView
+    second: ExperimentView
+    better: int
+    worse: int
+    same: int
+    examples: list[ComparedView]
+    next: str | None = None

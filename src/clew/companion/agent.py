@@ -1,0 +1,127 @@
+"""The companion, ready to use: on a database with memory and sessions, or for one turn that keeps nothing."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from clew.companion.crisis.gate import crisis_gate
+from clew.companion.crisis.responses import crisis_response
+from clew.companion.lookup import SearchProvider
+from clew.companion.memory_control import was_command
+from clew.companion.offline import OfflineModel
+from clew.companion.pipeline import stages_with
+from clew.companion.state import Companion
+from clew.companion.values import AgentInput, AgentOutput
+from clew.core.errors import InvalidId
+from clew.runtime.context import CrisisLog, EmbeddingProvider
+from clew.runtime.engine import Runtime
+from clew.runtime.events import Event
+from clew.runtime.memory import Finalizer
+from clew.runtime.messages import Message
+from clew.runtime.models import Model
+from clew.runtime.outputs import Done
+from clew.runtime.stateless import run_agent
+from clew.threads.database import Database
+
+
+def companion(
+    db: Database,
+    model: Model | None = None,
+    *,
+    response_model: Model | None = None,
+    search: SearchProvider | None = None,
+    skills: Mapping[str, str] | None = None,
+    embedder: EmbeddingProvider | None = None,
+    **options: Any,
+) -> Runtime[Companion, AgentOutput]:
+    """A runtime of the companion on a database. Without a model it is simple, and says so.
+
+    ``model`` judges and, unless there is a ``response_model``, words the replies. ``search`` answers
+    questions of fact. ``skills`` are texts by their names, for callers that install some. ``options`` are
+    those of ``Runtime``.
+    """
+    finalizer = Finalizer(
+        model or OfflineModel(), embedder=embedder, patience=options.get("patience"), is_done=was_command
+    )
+    return Runtime(
+        db,
+        schema=Companion,
+        stages=stages_with(crisis_gate, crisis_response, search=search, skills=skills),
+        model=model,
+        response_model=response_model or model or OfflineModel(),
+        output=AgentOutput,
+        finalize=options.pop("finalize", None) or finalizer,
+        embedding_provider=embedder,
+        **options,
+    )
+
+
+async def talk(runtime: Runtime[Companion, AgentOutput], given: AgentInput) -> AgentOutput:
+    """One turn on the thread that ``session_id`` names.
+
+    Raises:
+        InvalidId: There is no session id.
+    """
+    done = await runtime.run_turn(given.session_id or "", inputs_of(given), user=given.user_id)
+    return done.output
+
+
+async def answer(
+    given: AgentInput,
+    model: Model | None = None,
+    *,
+    response_model: Model | None = None,
+    search: SearchProvider | None = None,
+    skills: Mapping[str, str] | None = None,
+    crisis_log_backend: CrisisLog | None = None,
+    told: Callable[[Event], None] = lambda event: None,
+) -> Done[AgentOutput]:
+    """One turn that keeps nothing, by the same stages. What came before comes with the input.
+
+    The rows of the crisis log go to ``crisis_log_backend``, such as ``db.records``; without one they are gone
+    with the turn.
+
+    Raises:
+        InvalidId: There is neither a session id nor a user id.
+    """
+    if given.session_id is None and given.user_id is None:
+        raise InvalidId(
+            what="user id", problem="it is missing, and so is a session id; one of them is needed"
+        )
+    history = [message_given(entry) for entry in given.history]
+    turns = sum(message.role == "user" for message in history)
+    known = msgspec.to_builtins(given.working_memory)
+    stages = stages_with(crisis_gate, crisis_response, search=search, skills=skills, known=known)
+    return await run_agent(
+        inputs_of(given),
+        schema=Companion,
+        stages=stages,
+        model=model,
+        response_model=response_model or model or OfflineModel(),
+        output=AgentOutput,
+        history=history,
+        state={"session_progress": {"turn_count": turns}},
+        crisis_log_backend=crisis_log_backend,
+        told=told,
+    )
+
+
+def inputs_of(given: AgentInput) -> dict[str, Any]:
+    """What of an input goes into the state."""
+    return {
+        "message": given.message,
+        "channel": given.channel.value,
+        "user_id": given.user_id,
+        "session_id": given.session_id,
+        "installed_skills": given.installed_skills,
+    }
+
+
+def message_given(entry: dict[str, Any]) -> Message:
+    """An entry of a history as callers give it: a role, a content, and for replies perhaps a style."""
+    style = entry.get("response_style")
+    meta = {"response_style": style} if style else {}
+    return msgspec.convert(
+        {"meta": meta, **{k: v for k, v in entry.items() if k != "response_style"}}, Message
+    )

@@ -1,0 +1,202 @@
+"""Arguments of public calls, checked against the annotations that declare them.
+
+Python checks neither the type of an argument nor anything that a function takes as ``**options``. What is
+decorated here refuses both where the call is made, in words, before anything is done.
+"""
+
+import difflib
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, ParamSpec, TypeAlias, TypeVar, get_type_hints
+
+from clew.core.errors import InvalidArgument
+from clew.core.shapes import ANYTHING, AnyOf, OneValue, ValueShape, described, shape_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=type)
+
+LARGEST: Final = (1 << 63) - 1
+"""The largest integer that every store can keep."""
+
+
+class _Parameters:
+    """What a function takes, read from its signature when it is first called."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        hints = get_type_hints(function, include_extras=True)
+        parameters = inspect.signature(function).parameters.values()
+        self._function = function.__qualname__
+        self._open = any(each.kind is each.VAR_KEYWORD for each in parameters)
+        self._shapes: dict[str, ValueShape] = {
+            each.name: _shape_of_parameter(each, hints)
+            for each in parameters
+            if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        }
+        self._rest = next(
+            (
+                (each.name, shape_of(hints.get(each.name, Any)))
+                for each in parameters
+                if each.kind is each.VAR_POSITIONAL
+            ),
+            None,
+        )
+        positional = [
+            each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
+        self._places = len(positional)
+        self._positional = [
+            (index, each.name, shape)
+            for index, each in enumerate(positional)
+            if (shape := self._shapes[each.name]) is not ANYTHING
+        ]
+        self._by_name = [
+            each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        ]
+
+    def check(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
+        # Every public call comes through here, so the first, quick look of ``allows`` is written out.
+        given = len(args)
+        for index, name, shape in self._positional:
+            if index >= given:
+                break
+            if type(args[index]) not in shape.certain and not shape.fits(args[index]):
+                shape.refuse(name, args[index])
+        if self._rest is not None:
+            self._check_rest(args[self._places :], *self._rest)
+        for name, value in kwargs.items():
+            named = self._shapes.get(name)
+            if named is None:
+                if not self._open:
+                    raise TypeError(self._unknown(name))
+            elif type(value) not in named.certain and not named.fits(value):
+                named.refuse(name, value)
+
+    def _check_rest(self, values: Sequence[object], name: str, shape: ValueShape) -> None:
+        for value in values:
+            if not shape.allows(value):
+                shape.refuse(name, value)
+
+    def _unknown(self, name: str) -> str:
+        options = [option for option in self._by_name if option not in ("self", "cls")]
+        nearest = difflib.get_close_matches(name, options, n=1) or [
+            option for option in options if option in name.split("_")
+        ]
+        said = f"{self._function}() got an unexpected keyword argument {name!r}."
+        if nearest:
+            return f"{said} Did you mean {nearest[0]!r}?"
+        return f"{said} It takes {', '.join(options) or 'none'}."
+
+
+def _shape_of_parameter(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> ValueShape:
+    shape = shape_of(hints.get(parameter.name, Any))
+    if shape is ANYTHING or parameter.default is parameter.empty or shape.allows(parameter.default):
+        return shape
+    # A default may be more than the annotation says, such as a mark for what was not given.
+    return AnyOf([shape, OneValue(parameter.default)])
+
+
+def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Check every argument of a function when it is called, before anything of it runs.
+
+    The function given back raises ``TypeError`` for an option that there is not, naming the nearest, and
+    ``InvalidArgument`` for a value of another type. A coroutine function refuses when it is called, too.
+    """
+    parameters: _Parameters | None = None
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        nonlocal parameters
+        if parameters is None:
+            parameters = _Parameters(function)
+        parameters.check(args, kwargs)
+        return function(*args, **kwargs)
+
+    if sys.version_info >= (3, 12) and inspect.iscoroutinefunction(function):
+        return inspect.markcoroutinefunction(call)
+    return call
+
+
+def check_methods(kind: C) -> C:
+    """Check the arguments of every public method of a class, and of its constructor; see above."""
+    for name, member in list(vars(kind).items()):
+        if name.startswith("_") and name != "__init__":
+            continue
+        if isinstance(member, types.FunctionType):
+            setattr(kind, name, check_arguments(member))
+        elif isinstance(member, classmethod | staticmethod):
+            setattr(kind, name, type(member)(check_arguments(member.__func__)))
+    return kind
+
+
+def check_count(value: object, what: str) -> int:
+    """Give back a number that counts versions, places or entries.
+
+    Raises:
+        InvalidArgument: It is no integer (True and False are none), negative, or beyond 64 bits.
+    """
+    if type(value) is int and 0 <= value <= LARGEST:
+        return value
+    problem = f"{what} must be an integer from 0 on, not {described(value)}."
+    raise InvalidArgument(problem=problem)
+
+
+def check_seconds(value: object, what: str) -> float:
+    """Give back a length of time.
+
+    Raises:
+        InvalidArgument: It is no number, not a number at all (NaN), or negative.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return value
+    problem = f"{what} must be a number of seconds from 0 on, not {described(value)}."
+    raise InvalidArgument(problem=problem)
+
+
+def check_async(function: Callable[..., Any], what: str) -> None:
+    """Refuse a function that is plainly not async, where its result is awaited.
+
+    What only passes on the result of an async function is let through if it says so: by ``functools.wraps``,
+    or by what it is annotated to return.
+
+    Raises:
+        InvalidArgument: It is written with ``def``.
+    """
+    plain = inspect.unwrap(function)
+    if not inspect.isfunction(plain) or inspect.iscoroutinefunction(plain) or plain.__name__ == "<lambda>":
+        return
+    returned = plain.__annotations__.get("return", "")
+    if not any(word in str(returned) for word in ("Awaitable", "Coroutine", "Future", "Task")):
+        problem = f"{what} must be async. Write it as: async def {plain.__name__}(…)."
+        raise InvalidArgument(problem=problem)
+
+
+Seconds: TypeAlias = Annotated[float, check_seconds]
+"""A length of time."""
+Count: TypeAlias = Annotated[int, check_count]
+"""A number from 0 on, such as a version."""
+
+
+def check_fields(value: object) -> None:
+    """Check every field of a struct or dataclass against its annotation.
+
+    Raises:
+        InvalidArgument: One is of another type.
+    """
+    kind: Any = type(value)
+    for name, shape in _field_shapes(kind):
+        field = getattr(value, name)
+        if not shape.allows(field):
+            shape.refuse(f"{kind.__name__}.{name}", field)
+
+
+@functools.cache
+def _field_shapes(kind: Any) -> list[tuple[str, ValueShape]]:
+    hints = get_type_hints(kind, include_extras=True)
+    names: Sequence[str] = getattr(kind, "__struct_fields__", ()) or tuple(
+        getattr(kind, "__dataclass_fields__", ())
+    )
+    return [(name, shape_of(hints[name])) for name in names]

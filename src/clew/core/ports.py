@@ -1,0 +1,145 @@
+"""What a store implements. It answers questions, applies effects and reports; it decides nothing."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from clew.core.planning import Plan, Setting
+from clew.core.receipts import Sought
+from clew.core.rows import Asking
+from clew.core.values import Job, Limits, Scope
+
+T = TypeVar("T")
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store says about itself."""
+
+    store: str
+    format: int
+    healthy: bool
+    facts: dict[str, str | int | bool | None] = {}
+    problems: tuple[str, ...] = ()
+
+
+class Scrubbed(msgspec.Struct, frozen=True, kw_only=True):
+    """How thoroughly a store has removed what was erased.
+
+    ``waiting`` says what still keeps traces and may let go of them later; ``beyond`` names places that the
+    store cannot reach.
+    """
+
+    waiting: tuple[str, ...] = ()
+    beyond: tuple[str, ...] = ()
+
+
+class Reader(Protocol):
+    """What answers the questions of a reading: a store, or one connection to it."""
+
+    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+        """The result of a reading."""
+        ...
+
+
+class Store(Protocol):
+    """Threads, records and jobs on one medium.
+
+    ``read`` answers the questions of a reading. ``change`` asks for a plan, answers its questions and
+    applies its effects, all or none; if something the plan assumed has changed, it asks for a new plan
+    with ``setting.fresh``. What it returns is durable.
+    """
+
+    name: str
+    limits: Limits
+
+    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+        """The result of a reading."""
+        ...
+
+    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+        """The plan that was applied.
+
+        Raises:
+            ClewError: What the plan raised, or what the medium said; nothing was changed then.
+            OutcomeUnknown: The medium broke off while committing.
+        """
+        ...
+
+    async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
+        """Jobs that are due, now held by a claim of their own for so long. Nobody else gets them."""
+        ...
+
+    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+        """Return once the thread may be past a version, or when the time is over."""
+        ...
+
+    async def stirred(self, after: int, timeout: float) -> int:
+        """A number that is no longer ``after`` once anybody may have changed a thread, or the time is over.
+
+        Begin with zero, and then give what came back the time before: between two calls nothing is missed.
+        """
+        ...
+
+    def now(self) -> int:
+        """The time by the clock that all who write to the medium share, in milliseconds since 1970."""
+        ...
+
+    async def report(self) -> Report:
+        """What the store says about its health."""
+        ...
+
+    async def scrub(self) -> Scrubbed:
+        """Leave no trace of rows that were removed, as far as the medium lets one."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what this store opened. Calls under way end first."""
+        ...
+
+
+class OwnedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that belongs to an owner, and where it stands in their part of a volume."""
+
+    path: str
+    content: bytes
+
+
+class Files(Protocol):
+    """Files that are kept beside a database, by tenant, owner and thread.
+
+    What is erased is first put aside under a receipt and a number, then counted in the receipt, and then
+    removed. So it is counted once, however often that is broken off.
+    """
+
+    beyond: tuple[str, ...]
+    """Places with copies that cannot be reached."""
+
+    async def found(self, tenant: str, sought: Sought) -> dict[str, int]:
+        """How many files and bytes there are of what is sought, by kind."""
+        ...
+
+    async def put_aside(self, tenant: str, sought: Sought, receipt: str, number: int) -> dict[str, int]:
+        """Put them aside; how many files and bytes stand under this number now, by kind."""
+        ...
+
+    async def remove(self, tenant: str, receipt: str, number: int) -> None:
+        """Remove what was put aside under a number, or under one before it."""
+        ...
+
+    async def forget(self, tenant: str, thread: str) -> None:
+        """Remove what is kept of a thread that was deleted."""
+        ...
+
+    def of_owner(self, tenant: str, owner: str) -> AsyncIterator[OwnedFile]:
+        """Every file of an owner."""
+        ...
+
+    async def keep(self, tenant: str, owner: str, file: OwnedFile) -> None:
+        """Keep a file for an owner.
+
+        Raises:
+            VolumeFileChanged: There is another one already.
+            VolumePathRefused: Its path cannot be used.
+        """
+        ...

@@ -1,0 +1,502 @@
+"""What a store keeps, row by row, and what it is asked for while core thinks.
+
+A store answers questions (``Ask``) and applies effects. It decides nothing: reading and planning are
+generators that yield questions and end with an answer or a list of effects.
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from clew.core.errors import StoreDamaged
+from clew.core.values import Counters, Found, Job, Record, RecordQuery
+
+T = TypeVar("T")
+
+Key: TypeAlias = Any
+"""How a store names a thread inside itself: an integer or a UUID."""
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True):
+    """A stretch of versions of a thread that lives under one ancestor: everything up to ``upto``."""
+
+    key: Key
+    upto: int
+    id: str
+    owner: str | None
+    created: int
+
+
+class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread without its state. ``segments`` are its ancestors, the root first."""
+
+    key: Key
+    id: str
+    owner: str | None
+    created: int
+    updated: int
+    version: int
+    hash: bytes
+    counters: Counters
+    segments: tuple[Segment, ...] = ()
+    parent_key: Key = None
+    title: str | None = None
+    labels: tuple[str, ...] = ()
+
+
+class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread whose row cannot be read: where it stands in a list, and what is wrong with it."""
+
+    id: str
+    created: int
+    problem: str
+
+
+class ItemRow(msgspec.Struct, frozen=True, gc=False):
+    """An item as stored: what it is (``meta``), what it says (``body``), and the salt of its commitment.
+
+    An erased body leaves its commitment, so that the chain can still be checked.
+    """
+
+    log: str
+    place: int
+    version: int
+    time: int
+    meta: bytes
+    body: bytes | None
+    salt: bytes | None = None
+    erased: bytes | None = None
+    id: str | None = None
+
+
+class CutRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A cut as stored."""
+
+    log: str
+    first: int
+    last: int
+    version: int
+    count: int
+
+
+class ChangesetRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A changeset as stored, its items apart."""
+
+    version: int
+    time: int
+    envelope: bytes
+    content: bytes | None
+    salt: bytes | None
+    hash: bytes
+    counters: Counters
+    erased: bytes | None = None
+
+
+class KeyRow(msgspec.Struct, frozen=True):
+    """Which version an idempotency key made, and of what body."""
+
+    version: int
+    fingerprint: bytes
+
+
+# Questions.
+
+
+class Ask(msgspec.Struct, Generic[T], frozen=True):
+    """A question to a store; ``T`` is the answer's type."""
+
+
+class AskThread(Ask[ThreadRow | None], frozen=True):
+    """The thread of that id in this scope."""
+
+    id: str
+
+
+class AskAnchor(Ask[tuple[int, bytes] | None], frozen=True):
+    """The newest cached state of this key at or before a version."""
+
+    key: Key
+    upto: int
+
+
+class AskChangesets(Ask[list[ChangesetRow]], frozen=True):
+    """The changesets of this key with ``after < version <= upto``, oldest first."""
+
+    key: Key
+    after: int
+    upto: int
+    limit: int
+
+
+class AskItems(Ask[list[ItemRow]], frozen=True):
+    """Items of a log with ``above < place < below`` that were born by version ``upto``.
+
+    In order of place, or from the end backwards; ``whole`` with their salts, which only the chain needs.
+    """
+
+    key: Key
+    log: str
+    above: int
+    below: int
+    upto: int
+    limit: int
+    backwards: bool
+    whole: bool = False
+
+
+class AskCuts(Ask[list[CutRow]], frozen=True):
+    """Cuts of a log made by version ``upto`` that touch the places from ``first`` to ``last``."""
+
+    key: Key
+    log: str
+    first: int
+    last: int
+    upto: int
+
+
+class AskNamed(Ask[list[ItemRow]], frozen=True):
+    """Items with these ids born by version ``upto``."""
+
+    key: Key
+    ids: tuple[str, ...]
+    upto: int
+
+
+class AskKey(Ask[KeyRow | None], frozen=True):
+    """What an idempotency key made."""
+
+    key: Key
+    name: str
+
+
+class AskRecord(Ask[Record | None], frozen=True):
+    """A record."""
+
+    kind: str
+    id: str
+
+
+class AskRecordsNamed(Ask[list[Record]], frozen=True):
+    """Those of some records that are there, each by its kind and id."""
+
+    names: tuple[tuple[str, str], ...]
+
+
+class AskJob(Ask[Job | None], frozen=True):
+    """A job."""
+
+    id: str
+
+
+class AskRecords(Ask[list[Record]], frozen=True):
+    """The records a query finds."""
+
+    query: RecordQuery
+
+
+class AskJobs(Ask[list[Job]], frozen=True):
+    """Jobs of a status (or any), by due time and id."""
+
+    status: str | None
+    limit: int
+
+
+class AskDue(Ask[list[Job]], frozen=True):
+    """Jobs of some kinds that may be claimed now: waiting and due, or held by a claim that ran out.
+
+    A claim that ends after ``latest`` counts as run out, and a job that has failed and is due then as due.
+    """
+
+    kinds: tuple[str, ...]
+    now: int
+    latest: int
+    limit: int
+
+
+class AskThreads(Ask[list[ThreadRow | Unreadable]], frozen=True):
+    """Threads by creation time and id, newest first, older than ``before`` if it is given.
+
+    One that cannot be read hides no other.
+    """
+
+    owner: str | None
+    before: tuple[int, str] | None
+    limit: int
+
+
+class AskPending(Ask[list[tuple[ThreadRow, int]]], frozen=True):
+    """Threads with changesets that the search index does not hold yet, and up to which version it does.
+
+    One that cannot be read is left out.
+    """
+
+    limit: int
+
+
+class AskWords(Ask[list[Found]], frozen=True):
+    """Indexed texts that hold all of these words, or any of them; the best first, or the newest."""
+
+    words: tuple[str, ...]
+    owner: str | None
+    limit: int
+    any: bool = False
+    newest: bool = False
+    thread: str | None = None
+    log: str | None = None
+
+
+class AskCounts(Ask[list[int]], frozen=True):
+    """How many indexed texts hold each of these words, counted no further than ``most``."""
+
+    words: tuple[str, ...]
+    owner: str | None
+    most: int
+    thread: str | None = None
+    log: str | None = None
+
+
+class AskTenants(Ask[list[str]], frozen=True):
+    """The tenants that have a thread, a record or a job; ``Forbidden`` if the store's login sees not all."""
+
+
+class AskRecordsOf(Ask[list[Record]], frozen=True):
+    """Records of every kind that belong to an owner, but for some kinds; by kind and id."""
+
+    owner: str
+    without: tuple[str, ...]
+    limit: int
+
+
+class AskRecordsAbout(Ask[list[Record]], frozen=True):
+    """Records of every kind that have one of these names as their id or as a tag."""
+
+    names: tuple[str, ...]
+
+
+class AskSizes(Ask[dict[str, int]], frozen=True):
+    """How many rows there are under a key: changesets, items, states, keys, index entries."""
+
+    key: Key
+
+
+Asking: TypeAlias = Generator[Ask[Any], Any, T]
+
+
+def ask(question: Ask[T]) -> Generator[Ask[T], T, T]:
+    """What a store answers; to be used with ``yield from``."""
+    answer: T = yield question
+    return answer
+
+
+def answered(asking: Asking[T], answer: Callable[[Ask[Any]], Any]) -> T:
+    """The result of a reading or planning whose questions are answered one by one.
+
+    What is damaged is raised where it was asked for, so that a reading may pass over it.
+    """
+    result = answered_while(asking, answer, _always)
+    assert not isinstance(result, Left)
+    return result
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A question at which answering stopped."""
+
+    question: Ask[Any]
+
+
+def answered_while(
+    asking: Asking[T], answer: Callable[[Ask[Any]], Any], goes_on: Callable[[Ask[Any]], bool]
+) -> T | Left:
+    """The same, up to the first question that is not to be answered here; see :func:`rest_of`."""
+    reply: Any = None
+    damage: StoreDamaged | None = None
+    while True:
+        try:
+            question = asking.send(reply) if damage is None else asking.throw(damage)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if not goes_on(question):
+            return Left(question)
+        try:
+            reply, damage = answer(question), None
+        except StoreDamaged as error:
+            damage = error
+
+
+def _always(question: Ask[Any]) -> bool:
+    return True
+
+
+def rest_of(asking: Asking[T], question: Ask[Any]) -> Asking[T]:
+    """A reading from a question on that it has asked already and that nobody has answered yet."""
+    try:
+        while True:
+            try:
+                reply = yield question
+            except StoreDamaged as damage:
+                question = asking.throw(damage)
+            else:
+                question = asking.send(reply)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def answered_later(asking: Asking[T], answer: Callable[[Ask[Any]], Awaitable[Any]]) -> T:
+    """The same, where each answer has to be awaited."""
+    reply: Any = None
+    damage: StoreDamaged | None = None
+    while True:
+        try:
+            question = asking.send(reply) if damage is None else asking.throw(damage)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        try:
+            reply, damage = await answer(question), None
+        except StoreDamaged as error:
+            damage = error
+
+
+class Stale(Exception):
+    """What an effect assumed is no longer so. Raised by stores, answered with a new plan."""
+
+
+# Effects. Each carries what it assumes; a store that finds otherwise reports the plan stale.
+
+
+class AddThread(msgspec.Struct, frozen=True):
+    """Insert a thread, unless its id is taken. The store fills in the key if it is None."""
+
+    row: ThreadRow
+
+
+class Advance(msgspec.Struct, frozen=True, kw_only=True):
+    """Move a thread from ``before.version`` to ``after.version`` by one changeset."""
+
+    before: ThreadRow
+    after: ThreadRow
+    change: ChangesetRow
+    items: tuple[ItemRow, ...] = ()
+    cuts: tuple[CutRow, ...] = ()
+    anchor: bytes | None = None
+    name: str | None = None
+    fingerprint: bytes | None = None
+
+
+class Restore(msgspec.Struct, frozen=True, kw_only=True):
+    """Insert a whole thread as it was: its row as given, and the changesets of every step."""
+
+    row: ThreadRow
+    steps: tuple[Advance, ...]
+
+
+class CopyLineage(msgspec.Struct, frozen=True, kw_only=True):
+    """Copy everything of the segments, up to their versions, under the key of a thread just added."""
+
+    key: Key
+    owner: str | None
+    segments: tuple[Segment, ...]
+
+
+class DropThread(msgspec.Struct, frozen=True, kw_only=True):
+    """Hide a thread and free its id; remove its rows unless a fork still stands on them.
+
+    ``anyway``: even if it has moved on since.
+    """
+
+    row: ThreadRow
+    anyway: bool = False
+
+
+class EraseParts(msgspec.Struct, frozen=True, kw_only=True):
+    """Take away what rows under a key say, and leave their commitments.
+
+    ``items`` are given by log, place and commitment, ``contents`` by version and commitment; ``states`` is
+    the version up to which cached states go too. What the search index and idempotency keys know of them goes
+    as well.
+    """
+
+    key: Key
+    items: tuple[tuple[str, int, bytes], ...] = ()
+    contents: tuple[tuple[int, bytes], ...] = ()
+    states: int = 0
+
+
+class SaveRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Write a record over revision ``before`` (0: absent)."""
+
+    record: Record
+    before: int
+
+
+class DropRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete a record at revision ``before``."""
+
+    kind: str
+    id: str
+    before: int
+
+
+class CheckRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Hold a record at revision ``before`` (0: absent) until the commit is done."""
+
+    kind: str
+    id: str
+    before: int
+
+
+class AddJob(msgspec.Struct, frozen=True):
+    """Insert a job, unless one with its key is waiting or running."""
+
+    job: Job
+
+
+class EndJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete a job held by this claim (None: that nobody holds)."""
+
+    id: str
+    token: str | None
+
+
+class MoveJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Write a job anew, if it is held by this claim (None: if nobody holds it)."""
+
+    job: Job
+    token: str | None
+
+
+class Text(msgspec.Struct, frozen=True, kw_only=True):
+    """The words of one item."""
+
+    log: str
+    place: int
+    version: int
+    text: str
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True):
+    """Add a thread's texts to the search index, which then holds it up to ``upto``."""
+
+    row: ThreadRow
+    texts: tuple[Text, ...]
+    upto: int
+
+
+Effect: TypeAlias = (
+    AddThread
+    | Advance
+    | Restore
+    | CopyLineage
+    | DropThread
+    | EraseParts
+    | SaveRecord
+    | DropRecord
+    | CheckRecord
+    | AddJob
+    | EndJob
+    | MoveJob
+    | Index
+)

@@ -1,0 +1,101 @@
+"""What a stage works with: the dependencies of the runtime, and the turn it is part of."""
+
+import enum
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from clew.core.encoding import JSON
+from clew.core.values import Record, RecordQuery
+from clew.runtime.models import Model
+
+if TYPE_CHECKING:
+    from clew.runtime.turn import Turn
+
+
+class MemoryMode(enum.Enum):
+    """Where what is learned is kept."""
+
+    INCOGNITO = "incognito"
+    LOCAL = "local"
+    SYNCED = "synced"
+
+
+class MemoryStore(Protocol):
+    """Where facts, arcs and rules are kept."""
+
+    def put(self, record: Record, *, expect: int | None = None) -> Awaitable[Record]:
+        """Write a record."""
+        ...
+
+    def get(self, kind: str, id: str) -> Awaitable[Record]:
+        """A record."""
+        ...
+
+    def find(self, query: RecordQuery) -> Awaitable[Sequence[Record]]:
+        """The records that a query finds."""
+        ...
+
+
+class CrisisLog(Protocol):
+    """Where crisis assessments are kept, in every mode."""
+
+    def put(self, record: Record, *, expect: int | None = None) -> Awaitable[Record]:
+        """Write a record."""
+        ...
+
+
+class EmbeddingProvider(Protocol):
+    """Turns texts into vectors. Vectors of different names are never compared."""
+
+    @property
+    def name(self) -> str:
+        """What made them: the model and its version."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Awaitable[Sequence[Sequence[float]]]:
+        """One vector for each text.
+
+        Raises:
+            ModelFailed: There are none.
+        """
+        ...
+
+
+class SessionMemoryBuffer(Protocol):
+    """What was noticed in a session and is held until it ends."""
+
+    def hold(self, candidate: JSON) -> None:
+        """Keep a candidate for the end of the session."""
+        ...
+
+    def held(self) -> Sequence[JSON]:
+        """The candidates so far."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The dependencies of every stage, which no stage can change, and the turn that runs.
+
+    ``llm_client`` classifies and decides; ``response_llm`` words replies, and is the same model unless
+    another is given for it.
+    """
+
+    llm_client: Model | None
+    memory_store: MemoryStore
+    crisis_log_backend: CrisisLog
+    memory_mode: MemoryMode
+    response_llm: Model | None = None
+    embedding_provider: EmbeddingProvider | None = None
+    session_memory_buffer: SessionMemoryBuffer | None = None
+    turn: "Turn"
+
+    def __post_init__(self) -> None:
+        if self.response_llm is None:
+            object.__setattr__(self, "response_llm", self.llm_client)
+
+    @property
+    def control_llm(self) -> Model | None:
+        """The model that classifies and decides."""
+        return self.llm_client

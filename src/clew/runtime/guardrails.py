@@ -1,0 +1,134 @@
+"""Guardrails: what must hold of an input before anything comes of it, and of an answer before it is kept."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, overload
+
+import msgspec
+
+from clew.core.arguments import check_arguments, check_async, check_fields
+from clew.core.errors import DeadlineExceeded, GuardrailTripped
+from clew.runtime.context import Context
+
+T = TypeVar("T")
+Check: TypeAlias = Callable[[str, Context], Awaitable[str | None]]
+"""Looks at a text. None lets it pass; anything else says what is wrong with it."""
+
+
+class _Named(Protocol):
+    __name__: str
+
+    def __call__(self, text: str, ctx: Context, /) -> Awaitable[str | None]:
+        """Look at a text."""
+        ...
+
+
+class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
+    """A check with a name. A parallel one runs beside the model, a sequential one before it.
+
+    On an answer, the sequential ones run one after another, then the parallel ones side by side.
+    """
+
+    name: str
+    check: Check
+    parallel: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    async def passes(self, text: str, ctx: Context) -> None:
+        """Let a text pass, or not. A check that fails or takes too long lets nothing pass.
+
+        Raises:
+            GuardrailTripped: Something is wrong with it.
+            DeadlineExceeded: The check took longer than a model may.
+        """
+        seconds = ctx.turn.patience.call
+        deadline = asyncio.timeout(seconds)
+        try:
+            async with deadline:
+                problem = await self.check(text, ctx)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise DeadlineExceeded(what=f"Guardrail {self.name!r}", seconds=seconds) from error
+        if problem is not None:
+            raise GuardrailTripped(guardrail=self.name, problem=problem)
+
+
+@overload
+def guardrail(check: _Named, /) -> Guardrail: ...
+@overload
+def guardrail(*, parallel: bool = False, name: str | None = None) -> Callable[[_Named], Guardrail]: ...
+
+
+@check_arguments
+def guardrail(
+    check: _Named | None = None, /, *, parallel: bool = False, name: str | None = None
+) -> Guardrail | Callable[[_Named], Guardrail]:
+    """Make a guardrail of an async function: ``@guardrail`` or ``@guardrail(parallel=True)``."""
+
+    def made(check: _Named) -> Guardrail:
+        check_async(check, f"Guardrail {check.__name__!r}")
+        return Guardrail(name=name or check.__name__, check=check, parallel=parallel)
+
+    return made if check is None else made(check)
+
+
+async def passed(guardrails: Sequence[Guardrail], text: str, ctx: Context) -> None:
+    """Let an answer pass: all sequential guardrails, then the parallel ones.
+
+    Raises:
+        GuardrailTripped: One of them refuses it.
+    """
+    await in_turn(guardrails, text, ctx)
+    beside = [each.passes(text, ctx) for each in guardrails if each.parallel]
+    if beside:
+        await together(beside[0], beside[1:])
+
+
+async def in_turn(guardrails: Sequence[Guardrail], text: str, ctx: Context) -> None:
+    """Let a text pass the sequential guardrails, one after another.
+
+    Raises:
+        GuardrailTripped: One of them refuses it.
+    """
+    for each in guardrails:
+        if not each.parallel:
+            await each.passes(text, ctx)
+
+
+async def beside(work: Coroutine[Any, Any, T], guardrails: Sequence[Guardrail], text: str, ctx: Context) -> T:
+    """What the work gives, once every parallel guardrail has let the text pass. A refusal ends the work.
+
+    Raises:
+        GuardrailTripped: One of them refuses it; whatever the work gave or would have given is dropped.
+    """
+    return await together(work, [each.passes(text, ctx) for each in guardrails if each.parallel])
+
+
+async def together(work: Coroutine[Any, Any, T], checks: Sequence[Coroutine[Any, Any, None]]) -> T:
+    """The result of some work if all checks pass; the first that fails ends the rest."""
+    if not checks:
+        return await work
+    working = asyncio.ensure_future(work)
+    checking = [asyncio.ensure_future(check) for check in checks]
+    tasks: list[asyncio.Task[Any]] = [working, *checking]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for passing in checking:
+            if passing.done():
+                await passing  # a refusal counts more than what became of the work
+        return await working
+    finally:
+        await _ended(tasks)
+
+
+async def _ended(tasks: Sequence["asyncio.Task[Any]"]) -> None:
+    """End what still runs, and take note of what went wrong in it."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()

@@ -1,0 +1,180 @@
+"""What is remembered: facts, arcs of episodes, rules of style; and what was noticed but not kept yet."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from clew.core.encoding import JSON, plain
+from clew.core.values import Item
+
+FACTS, ARCS, ARCHIVED = "facts", "arcs", "archived"
+"""The logs of a memory thread: one item for each fact, ended episode and archived rule."""
+
+QUOTE = 280
+THEMES = 3
+
+Kind: TypeAlias = Literal["fact", "arc", "rule"]
+How: TypeAlias = Literal["stated", "model", "user", "exercise"]
+"""How something was learned: said plainly, found by a model, told by a correction, or done."""
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The turn that something was learned from."""
+
+    thread: str
+    run: str | None = None
+    item: str | None = None
+    version: int = 0
+    place: int = 0
+    time: int = 0
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something noticed in one turn: a fact, or a rule of style (then ``object`` is its wording).
+
+    ``single`` says that a subject can have one such object only, so that another replaces it. ``plain`` says
+    that it was stated outright, and ``fleeting`` that it was meant for the moment.
+    """
+
+    kind: Literal["fact", "rule"] = "fact"
+    category: str = "context"
+    subject: str = "User"
+    predicate: str = "MENTIONED"
+    object: str = ""
+    negated: bool = False
+    single: bool = False
+    quote: str = ""
+    confidence: float = 0.5
+    how: How = "stated"
+    plain: bool = False
+    fleeting: bool = False
+    turn: int = 0
+    source: Source | None = None
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One fact, with the words it comes from and the turn they stand in. Times are milliseconds."""
+
+    id: str
+    category: str
+    subject: str
+    predicate: str
+    object: str
+    quote: str = ""
+    confidence: float = 0.5
+    negated: bool = False
+    single: bool = False
+    how: How = "stated"
+    source: Source | None = None
+    learned: int = 0
+    last_referenced: int = 0
+    times: int = 1
+
+    @property
+    def worded(self) -> str:
+        """Its predicate in words: ``is called``, ``not likes``."""
+        return f"{'not ' if self.negated else ''}{self.predicate.replace('_', ' ').lower()}"
+
+    @property
+    def text(self) -> str:
+        """What a search finds it by."""
+        return f"{self.category}: {self.subject} {self.worded} {self.object}. {self.quote}".strip()
+
+
+class Arc(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One ended episode: what it was about, how it opened and closed, and what was left open."""
+
+    id: str
+    episode: str
+    summary: str
+    themes: tuple[str, ...] = ()
+    mood_opened: str = ""
+    mood_closed: str = ""
+    open_loops: tuple[str, ...] = ()
+    approach: str = ""
+    source: Source | None = None
+    began: int = 0
+    ended: int = 0
+
+    @property
+    def text(self) -> str:
+        """What a search finds it by, beside its summary."""
+        return " ".join([*self.themes, *self.open_loops])
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A directive about style that shapes every reply, and what was said for it."""
+
+    id: str
+    about: str
+    text: str
+    evidence: tuple[str, ...] = ()
+    how: How = "stated"
+    source: Source | None = None
+    learned: int = 0
+    last_referenced: int = 0
+    times: int = 1
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pending action is about: an id, and the state of it that the user was shown."""
+
+    kind: Kind
+    id: str
+    seen: int
+    text: str = ""
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
+    """A destructive action that waits for the user's next word."""
+
+    action: Literal["forget"]
+    targets: tuple[Target, ...]
+    time: int = 0
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a memory: the rules, oldest first, the recall toggle, and what waits for a word."""
+
+    version: int = 0
+    rules: tuple[Rule, ...] = ()
+    recall: bool = True
+    pending: Pending | None = None
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """Some facts or arcs, newest first, and where the next page begins if there is one."""
+
+    facts: tuple[Fact, ...] = ()
+    arcs: tuple[Arc, ...] = ()
+    next: int | None = None
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """What was forgotten, and what was not since it changed after the user was shown it."""
+
+    version: int
+    ids: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+def item_of(entry: Fact | Arc | Rule) -> Item:
+    """The item that an entry is kept as. ``text`` is what a search reads of it."""
+    log = {Fact: FACTS, Arc: ARCS, Rule: ARCHIVED}[type(entry)]
+    body: JSON = {**plain(entry), "text": entry.text}
+    return Item(body=body, kind=log.rstrip("s"), id=entry.id, log=log)
+
+
+def fact_of(item: Item) -> Fact:
+    """The fact behind an item."""
+    return msgspec.convert(item.body, Fact)
+
+
+def arc_of(item: Item) -> Arc:
+    """The arc behind an item."""
+    return msgspec.convert(item.body, Arc)
+
+
+def rule_of(item: Item) -> Rule:
+    """The archived rule behind an item."""
+    return msgspec.convert(item.body, Rule)

@@ -1,0 +1,82 @@
+"""What a runtime is made of."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clew.core.arguments import check_async
+from clew.core.checking import check_lease
+from clew.core.errors import InvalidArgument
+from clew.runtime.asking import Patience
+from clew.runtime.context import (
+    CrisisLog,
+    EmbeddingProvider,
+    MemoryMode,
+    MemoryStore,
+    SessionMemoryBuffer,
+)
+from clew.runtime.crises import KEEP_DAYS, HeldCrises
+from clew.runtime.ending import Finalize, nothing_left
+from clew.runtime.loop import Stage
+from clew.runtime.models import Model
+from clew.runtime.outputs import check_output
+from clew.runtime.refusals import Refusals
+from clew.runtime.schema import Schema
+from clew.runtime.stages import check_stages
+from clew.runtime.steps import Prices
+from clew.runtime.upgrades import Upgrade, check_upgrades
+from clew.stores.chance import Chance
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class RunIds:
+    """Names that no other run has. Chance comes in blocks: each system call lets another thread run first."""
+
+    def __init__(self) -> None:
+        self._chance = Chance()
+
+    def __call__(self) -> str:
+        """The next one."""
+        return f"run-{self._chance(10).hex()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How turns are run."""
+
+    schema: Schema
+    stages: Sequence[Stage]
+    model: Model | None
+    memory_store: MemoryStore
+    crisis_log_backend: CrisisLog
+    response_model: Model | None = None
+    output: type[Any] | None = None
+    upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
+    patience: Patience = field(default_factory=Patience)
+    prices: Prices = field(default_factory=dict)
+    lease_seconds: float = 15.0
+    idle_seconds: float = 20 * 60.0
+    ends_at_once: int = 4
+    finalize: Finalize = nothing_left
+    crisis_days: float = KEEP_DAYS
+    held_crises: HeldCrises = field(default_factory=HeldCrises)
+    refusals: Refusals = field(default_factory=Refusals)
+    memory_mode: MemoryMode = MemoryMode.LOCAL
+    embedding_provider: EmbeddingProvider | None = None
+    session_memory_buffer: SessionMemoryBuffer | None = None
+    clock: Callable[[], int] = now_ms
+    new_id: Callable[[], str] = field(default_factory=RunIds)
+
+    def __post_init__(self) -> None:
+        check_output(self.schema, self.output)
+        check_upgrades(self.schema, self.upgrades)
+        check_stages(self.stages)
+        check_async(self.finalize, "finalize")
+        check_lease(int(self.lease_seconds * 1000))
+        if self.ends_at_once < 1:
+            raise InvalidArgument(problem="At least one episode must be ended at a time.")

@@ -1,0 +1,106 @@
+"""Development: whoever is on this machine is let in, and nobody else."""
+
+import ipaddress
+from collections.abc import Collection, Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from clew.core.encoding import check_id
+from clew.core.errors import Unauthenticated
+from clew.core.values import DEFAULT_TENANT
+from clew.server.identity.entries import DEFAULT_WORKSPACE, KEY_SCOPES, ROLES
+from clew.server.identity.values import Identity
+
+LOCAL_USER = "local"
+EVERYBODY = "*"
+"""Names no user: the request sees the threads of all of them, and those that are nobody's."""
+CREDENTIALS = ("authorization", "x-api-key")
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a page comes from: pages of one origin trust each other, and no others."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+class DevAuthentication:
+    """Anybody on this machine, as the user that ``X-Clew-User`` names.
+
+    The server listens on loopback, but a page in the browser can send requests there too, under a name that
+    leads to loopback. So the host of a request must be a loopback address, and its origin, if any, that host
+    and port: another port is another program, and its pages are as strange as those of any site.
+    ``origins`` are those of this machine whose pages may send requests besides.
+    """
+
+    def __init__(self, origins: Collection[str] = ()) -> None:
+        self._origins = frozenset(origins)
+
+    async def __call__(self, headers: Mapping[str, str]) -> Identity:
+        """The user that the request names.
+
+        Raises:
+            Unauthenticated: The request may come from elsewhere, or carries credentials that do not hold.
+        """
+        if any(name in headers for name in CREDENTIALS):
+            raise Unauthenticated(problem="These credentials do not hold. In dev mode send none.")
+        if any(name in headers for name in FORWARDED):
+            raise Unauthenticated(
+                problem="The request was passed on, and dev mode serves this machine alone."
+            )
+        own = parse_origin(f"http://{headers.get('host', '')}")
+        if own is None or not is_loopback(own.host):
+            raise Unauthenticated(problem="In dev mode the server is called localhost and nothing else.")
+        if "origin" in headers and not self._may_ask(headers["origin"], own):
+            raise Unauthenticated(
+                problem="In dev mode no page of another site or port may send requests, unless it is of this "
+                "machine and the setting cors names its origin."
+            )
+        return Identity(
+            tenant=check_id(headers.get("x-clew-tenant", DEFAULT_TENANT), "tenant"),
+            user=_user(headers.get("x-clew-user", LOCAL_USER)),
+            workspace=DEFAULT_WORKSPACE,
+            roles=ROLES,
+            scopes=KEY_SCOPES,
+        )
+
+    def _may_ask(self, text: str, own: Origin) -> bool:
+        """Whether pages of an origin may send requests: the server's own, or a named one of this machine."""
+        origin = parse_origin(text)
+        if origin is None:
+            return False
+        return origin == own or (text in self._origins and is_loopback(origin.host))
+
+
+def _user(named: str) -> str | None:
+    return None if named == EVERYBODY else check_id(named, "user")
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether a host is this machine itself, by its address or as ``localhost``."""
+    if host is None:
+        return False
+    if host in ("127.0.0.1", "localhost") or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_origin(text: str) -> Origin | None:
+    """Parse an origin, as ``http://localhost:8100``; None if it is none, as the ``null`` of some pages."""
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:
+        return None
+    if url.scheme not in DEFAULT_PORTS or not url.hostname or "@" in url.netloc:
+        return None
+    if text != f"{url.scheme}://{url.netloc}":  # a path, or something else that no origin has
+        return None
+    return Origin(scheme=url.scheme, host=url.hostname, port=port or DEFAULT_PORTS[url.scheme])

@@ -1,0 +1,164 @@
+"""What the server keeps about identities: tenants, workspaces, users, memberships, logins and keys."""
+
+from typing import ClassVar, TypeAlias, TypeVar
+
+import msgspec
+
+from clew.core.encoding import RESERVED, check_id, plain
+from clew.core.errors import InvalidArgument, InvalidId, StoreDamaged
+from clew.core.values import Record
+
+DEFAULT_WORKSPACE = "default"
+ROLES = frozenset({"admin", "auditor", "member"})
+"""What a member of a workspace may be: one who works, one who may look at the audit, one who decides."""
+
+SCOPES = frozenset({"read", "write", "admin"})
+"""How far credentials reach: what they may look at, what they may change, what they may decide."""
+
+OPERATOR = "operator"
+KEY_SCOPES = SCOPES | {OPERATOR}
+"""How far a key reaches. One of an operator also looks at the whole server, whatever its tenants are."""
+
+NAME_BYTES = 128
+
+
+class Tenant(msgspec.Struct, frozen=True, kw_only=True):
+    """One customer of the server. ``external`` is its name at the issuer of tokens."""
+
+    kind: ClassVar[str] = "tenant"
+    named_by: ClassVar[tuple[str, ...]] = ("id",)
+    found_by: ClassVar[tuple[str, ...]] = ("external",)
+    id: str
+    name: str = ""
+    external: str | None = None
+    enabled: bool = True
+    created: int = 0
+
+
+class Workspace(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a tenant that some of its users share."""
+
+    kind: ClassVar[str] = "workspace"
+    named_by: ClassVar[tuple[str, ...]] = ("tenant", "id")
+    found_by: ClassVar[tuple[str, ...]] = ("tenant",)
+    tenant: str
+    id: str
+    name: str = ""
+    enabled: bool = True
+    created: int = 0
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True):
+    """A person, or a program, of a tenant."""
+
+    kind: ClassVar[str] = "user"
+    named_by: ClassVar[tuple[str, ...]] = ("tenant", "id")
+    found_by: ClassVar[tuple[str, ...]] = ("tenant",)
+    tenant: str
+    id: str
+    name: str = ""
+    enabled: bool = True
+    created: int = 0
+
+
+class Membership(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user is in a workspace."""
+
+    kind: ClassVar[str] = "membership"
+    named_by: ClassVar[tuple[str, ...]] = ("tenant", "workspace", "user")
+    found_by: ClassVar[tuple[str, ...]] = ("tenant", "user")
+    tenant: str
+    workspace: str
+    user: str
+    roles: tuple[str, ...] = ("member",)
+    created: int = 0
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """Which user of ours a subject of an issuer is. ``id`` is made of both."""
+
+    kind: ClassVar[str] = "login"
+    named_by: ClassVar[tuple[str, ...]] = ("id",)
+    found_by: ClassVar[tuple[str, ...]] = ("tenant", "user")
+    id: str
+    issuer: str
+    subject: str
+    tenant: str
+    user: str
+    created: int = 0
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key: its public part, and the hash of the part that only its holder has.
+
+    ``used`` is when it was last used, to the hour.
+    """
+
+    kind: ClassVar[str] = "key"
+    named_by: ClassVar[tuple[str, ...]] = ("id",)
+    found_by: ClassVar[tuple[str, ...]] = ("tenant", "user")
+    id: str
+    tenant: str
+    user: str | None
+    hash: str
+    workspace: str = DEFAULT_WORKSPACE
+    label: str = ""
+    scopes: tuple[str, ...] = ("read", "write")
+    created: int = 0
+    expires: int | None = None
+    revoked: int | None = None
+    used: int | None = None
+
+
+Entry: TypeAlias = Tenant | Workspace | User | Membership | Login | Key
+E = TypeVar("E", bound=Entry)
+
+
+def record_of(entry: Entry) -> Record:
+    """An entry as it is kept, with its names checked."""
+    names = [check_name(getattr(entry, field), entry.kind) for field in entry.named_by]
+    tags = (tag_of(field, value) for field in entry.found_by if (value := getattr(entry, field)) is not None)
+    body = plain(entry)
+    return Record(kind=entry.kind, id="/".join(names), body=body, tags=tuple(tags), sort=entry.created)
+
+
+def entry_of(kind: type[E], record: Record) -> E:
+    """The entry that a record keeps."""
+    try:
+        return msgspec.convert(record.body, kind)
+    except msgspec.ValidationError as error:
+        raise StoreDamaged(store=f"the {kind.kind} {record.id!r}", problem=str(error)) from error
+
+
+def tag_of(field: str, value: str) -> str:
+    """What an entry is found by."""
+    return f"{field} {value}"
+
+
+def check_name(name: str, what: str) -> str:
+    """A name that can stand in the record of an entry, beside others.
+
+    Raises:
+        InvalidId: It is too long, holds a slash, or is the server's own.
+    """
+    check_id(name, what)
+    if len(name.encode()) > NAME_BYTES:
+        raise InvalidId(what=what, problem=f"it is longer than {NAME_BYTES} bytes")
+    if "/" in name:
+        raise InvalidId(what=what, problem="it holds a slash")
+    if name.startswith(RESERVED):
+        raise InvalidId(what=what, problem=f"names that begin with {RESERVED} are the server's own")
+    return name
+
+
+def check_among(given: tuple[str, ...], known: frozenset[str], what: str) -> tuple[str, ...]:
+    """Some of the known words, each once and in order.
+
+    Raises:
+        InvalidArgument: One is not known, or there is none.
+    """
+    if unknown := sorted(set(given) - known):
+        raise InvalidArgument(problem=f"{unknown[0]!r} is no {what}; there are {', '.join(sorted(known))}.")
+    if not given:
+        raise InvalidArgument(problem=f"At least one {what} is needed: {', '.join(sorted(known))}.")
+    return tuple(sorted(set(given)))

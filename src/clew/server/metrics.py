@@ -1,0 +1,48 @@
+"""What a process counts, as Prometheus reads it."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+import clew
+
+METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH")
+CONFLICT = 409
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """The numbers of one process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "clew_requests", "Requests by status.", ["method", "status"], registry=self._registry
+        )
+        self.request_seconds = Histogram(
+            "clew_request_seconds", "How long requests took.", buckets=SECONDS, registry=self._registry
+        )
+        self.turns = Counter(
+            "clew_turns", "Turns by how they ended.", ["termination"], registry=self._registry
+        )
+        self.turn_seconds = Histogram(
+            "clew_turn_seconds", "How long turns took.", buckets=SECONDS, registry=self._registry
+        )
+        self.conflicts = Counter(
+            "clew_conflicts", "Requests that somebody else was first for.", registry=self._registry
+        )
+        self.streams = Gauge("clew_streams_open", "Streams that are open.", registry=self._registry)
+        self.tenants = Gauge("clew_tenants_open", "Tenants with a runtime.", registry=self._registry)
+        self.jobs = Gauge("clew_jobs", "Jobs of the tenants open here.", ["status"], registry=self._registry)
+
+        about = Gauge("clew_about", "Which version this is.", ["version"], registry=self._registry)
+        about.labels(clew.__version__).set(1)
+
+    def answered(self, method: str, status: int, seconds: float) -> None:
+        """Count a request by what became of it. Clients may write any method; only known ones are named."""
+        self.requests.labels(method if method in METHODS else "other", str(status)).inc()
+        self.request_seconds.observe(seconds)
+        if status == CONFLICT:
+            self.conflicts.inc()
+
+    def text(self) -> bytes:
+        """Everything, in the text format."""
+        return generate_latest(self._registry)

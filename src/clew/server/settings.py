@@ -1,0 +1,108 @@
+"""What a server is told when it starts."""
+
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from clew.core.errors import InvalidArgument
+
+PREFIX = "CLEW_SERVER_"
+"""Every field can be set by a variable of its name, for the workers of one server: CLEW_SERVER_URL."""
+LISTS = ("cors", "trusted_proxies")
+"""Fields that are lists; in a variable their parts are divided by commas."""
+
+Some: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Port: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Few: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=256)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server is set up. Sizes are bytes, times are seconds.
+
+    ``secret`` signs cursors, so all processes of one server share it. ``streams`` bounds what is open at once
+    in a process, ``user_streams``, ``turns`` and ``requests`` what one user has open, what one user runs at
+    once, and what one user asks in a minute; ``failures`` how often a client may fail to authenticate in a
+    minute before it is told to wait, ``guests`` how many users may be incognito at once.
+    ``trusted_proxies`` are the addresses and networks of proxies that say truly whom they pass on.
+    ``voice_model`` is a realtime model for calls, at a provider that speaks OpenAI's protocol.
+    ``volume`` is a folder that keeps every manifest that is exported. ``prices`` is a file that says what
+    models cost.
+    """
+
+    url: str = "memory://"
+    host: str = "127.0.0.1"
+    port: Port = 8100
+    workers: Few = 1
+    secret: str = msgspec.field(default_factory=lambda: secrets.token_hex(32))
+    model: str | None = None
+    voice_model: str | None = None
+    voice_url: str = "https://api.openai.com/v1"
+    voice: str = "marin"
+    cors: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    body: Some = 4 * 1024 * 1024
+    archive: Some = 64 * 1024 * 1024
+    streams: Some = 1_000
+    user_streams: Some = 100
+    turns: Some = 8
+    requests: Some = 6_000
+    failures: Some = 120
+    guests: Some = 1_000
+    tenants: Some = 256
+    sweep_seconds: Seconds = 30.0
+    drain_seconds: Seconds = 20.0
+    ping_seconds: Seconds = 15.0
+    key_hours: Seconds = 24.0
+    volume: str | None = None
+    prices: str | None = None
+    json_logs: bool = False
+
+
+def from_variables(variables: Mapping[str, str]) -> ServerSettings:
+    """The settings that variables of the environment say.
+
+    Raises:
+        InvalidArgument: One of them is no such value.
+    """
+    given = {
+        name: variables[PREFIX + name.upper()]
+        for name in ServerSettings.__struct_fields__
+        if PREFIX + name.upper() in variables
+    }
+    values = {name: _parts(value) if name in LISTS else value for name, value in given.items()}
+    try:
+        return msgspec.convert(values, ServerSettings, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(problem=_sentence(str(error), given)) from error
+
+
+def _parts(text: str) -> list[str]:
+    """The parts of a list that are divided by commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _sentence(error: str, given: Mapping[str, str]) -> str:
+    """What is wrong with the settings, by the variable that says it."""
+    found = re.fullmatch(r"(.*) - at `\$\.(\w+)`", error)
+    if found is None or found[2] not in given:
+        return f"The server's settings cannot be read: {error}."
+    return f"{PREFIX}{found[2].upper()}={given[found[2]]!r} cannot be used: {found[1]}."
+
+
+def as_variables(settings: ServerSettings) -> dict[str, str]:
+    """Variables that say these settings, for another process."""
+    said: dict[str, str] = {}
+    for name in ServerSettings.__struct_fields__:
+        value = getattr(settings, name)
+        if value is None:
+            continue
+        said[PREFIX + name.upper()] = ",".join(value) if isinstance(value, tuple) else _text(value)
+    return said
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,293 @@
+"""Each question as a query and its values, and the rows that come back as core knows them."""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import msgspec
+from psycopg.types.numeric import Int8
+
+from clew.core.encoding import decode, decoder
+from clew.core.errors import Forbidden, StoreDamaged
+from clew.core.rows import (
+    Ask,
+    AskAnchor,
+    AskChangesets,
+    AskCounts,
+    AskCuts,
+    AskItems,
+    AskJob,
+    AskJobs,
+    AskKey,
+    AskNamed,
+    AskPending,
+    AskRecord,
+    AskRecords,
+    AskRecordsAbout,
+    AskRecordsNamed,
+    AskRecordsOf,
+    AskSizes,
+    AskTenants,
+    AskThread,
+    AskThreads,
+    AskWords,
+    ChangesetRow,
+    CutRow,
+    ItemRow,
+    KeyRow,
+    Segment,
+    ThreadRow,
+    Unreadable,
+)
+from clew.core.values import Counters, Found, Job, Record
+from clew.stores.postgres.arrays import Texts
+
+Row: TypeAlias = tuple[Any, ...]
+Values: TypeAlias = tuple[Any, ...]
+
+SIZES = ("changesets", "items", "states", "keys", "index entries")
+LONGEST_WORD = 1024
+"""A longer one is known by its hash: PostgreSQL takes no word beyond 2 kB."""
+
+
+class _StoredSegment(msgspec.Struct, frozen=True, array_like=True):
+    key: UUID
+    upto: int
+    id: str
+    owner: str | None
+    created: int
+
+
+_counters = decoder(Counters)
+_segments = decoder(tuple[_StoredSegment, ...])
+_about = decoder(tuple[str | None, tuple[str, ...]])
+
+
+def word(folded: str) -> str:
+    """A folded word as the index holds it, quoted. Letters and digits need no escaping."""
+    long = len(folded.encode()) > LONGEST_WORD
+    return f"'{sha256(folded.encode()).hexdigest() if long else folded}'"
+
+
+# Rows.
+
+
+def thread_row(row: Row) -> ThreadRow:
+    """A thread."""
+    key, id, owner, created, updated, version, hash, counters, segments, parent_key, about = row
+    title, labels = _about(about) if about is not None else (None, ())
+    return ThreadRow(
+        key=key,
+        id=id,
+        owner=owner,
+        created=created,
+        updated=updated,
+        version=version,
+        hash=hash,
+        counters=_counters(counters),
+        segments=tuple(Segment(s.key, s.upto, s.id, s.owner, s.created) for s in _segments(segments))
+        if segments is not None
+        else (),
+        parent_key=parent_key,
+        title=title,
+        labels=labels,
+    )
+
+
+def _listed(row: Row) -> ThreadRow | Unreadable:
+    """A thread in a list, whose row may be damaged."""
+    try:
+        return thread_row(row)
+    except StoreDamaged as error:
+        return Unreadable(id=row[1], created=row[3], problem=error.problem)
+
+
+def _late(rows: Sequence[Row]) -> list[tuple[ThreadRow, int]]:
+    late = [(_listed(row[:-1]), row[-1]) for row in rows]
+    return [(row, indexed) for row, indexed in late if isinstance(row, ThreadRow)]
+
+
+def _changeset_row(row: Row) -> ChangesetRow:
+    version, time, envelope, content, salt, hash, counters, erased = row
+    return ChangesetRow(
+        version=version,
+        time=time,
+        envelope=envelope,
+        content=content,
+        salt=salt,
+        hash=hash,
+        counters=_counters(counters),
+        erased=erased,
+    )
+
+
+def _item_row(row: Row) -> ItemRow:
+    log, place, version, meta, body, salt, erased, id, time = row
+    return ItemRow(
+        log=log,
+        place=place,
+        version=version,
+        meta=meta,
+        body=body,
+        salt=salt,
+        erased=erased,
+        id=id,
+        time=time,
+    )
+
+
+def _cut_row(row: Row) -> CutRow:
+    log, first, last, version, count = row
+    return CutRow(log=log, first=first, last=last, version=version, count=count)
+
+
+def _record(row: Row) -> Record:
+    kind, id, body, owner, tags, sort, revision = row
+    return Record(
+        kind=kind, id=id, body=decode(body), owner=owner, tags=tuple(tags), sort=sort, revision=revision
+    )
+
+
+def job_of(row: Row) -> Job:
+    """A job."""
+    id, kind, body, owner, key, due, attempts, limit, status, token, until, problem = row
+    return Job(
+        id=id,
+        kind=kind,
+        body=decode(body),
+        owner=owner,
+        key=key,
+        due=due,
+        attempts=attempts,
+        limit=limit,
+        status=status,
+        token=token,
+        until=until,
+        problem=None if problem is None else problem.decode(),
+    )
+
+
+def _found(row: Row) -> Found:
+    thread, log, place, version, said, score = row
+    return Found(thread=thread, log=log, place=place, version=version, text=said.decode(), score=score)
+
+
+def _one(make: Callable[[Row], Any]) -> Callable[[Sequence[Row]], Any]:
+    return lambda rows: make(rows[0]) if rows else None
+
+
+def _many(make: Callable[[Row], Any]) -> Callable[[Sequence[Row]], Any]:
+    return lambda rows: [make(row) for row in rows]
+
+
+def _tenants(rows: Sequence[Row]) -> list[str]:
+    if not rows[0][0]:
+        raise Forbidden(
+            problem="This login does not see every tenant. Name --tenant, or connect as a member of "
+            "clew_maintenance."
+        )
+    return sorted(tenant for _, tenant in rows if tenant is not None)
+
+
+# Questions.
+
+
+def _thread(question: AskThread) -> Values:
+    return (question.id,)
+
+
+def _anchor(question: AskAnchor) -> Values:
+    return (question.key, Int8(question.upto))
+
+
+def _changesets(question: AskChangesets) -> Values:
+    return (question.key, Int8(question.after), Int8(question.upto), Int8(question.limit))
+
+
+def _items(question: AskItems) -> Values:
+    bounds = (Int8(question.above), Int8(question.below), Int8(question.upto), Int8(question.limit))
+    return (question.key, question.log, *bounds)
+
+
+def _cuts(question: AskCuts) -> Values:
+    return (question.key, question.log, Int8(question.first), Int8(question.last), Int8(question.upto))
+
+
+def _named(question: AskNamed) -> Values:
+    return (question.key, Texts(question.ids), Int8(question.upto))
+
+
+def _records(question: AskRecords) -> Values:
+    query = question.query
+    sort, id = query.after or (None, None)
+    bounds = (_big(query.since), _big(query.until), _big(sort), id)
+    return (query.kind, Texts(query.tags), query.owner, *bounds, query.newest, Int8(query.limit))
+
+
+def _records_of(question: AskRecordsOf) -> Values:
+    return (question.owner, Texts(question.without), Int8(question.limit))
+
+
+def _threads(question: AskThreads) -> Values:
+    created, id = question.before or (None, None)
+    return (question.owner, _big(created), id, Int8(question.limit))
+
+
+def _words(question: AskWords) -> Values:
+    query = (" | " if question.any else " & ").join(map(word, question.words))
+    return (query, question.owner, question.thread, question.log, Int8(question.limit))
+
+
+def _counts(question: AskCounts) -> Values:
+    query = Texts(map(word, question.words))
+    return (query, question.owner, question.thread, question.log, Int8(question.most))
+
+
+def _records_named(question: AskRecordsNamed) -> Values:
+    return (Texts(kind for kind, _ in question.names), Texts(id for _, id in question.names))
+
+
+def _big(value: int | None) -> Int8 | None:
+    return None if value is None else Int8(value)
+
+
+_Make: TypeAlias = Callable[[Any], Values]
+_Read: TypeAlias = Callable[[Sequence[Row]], Any]
+
+_queries: dict[type, tuple[str, _Make, _Read]] = {
+    AskThread: ("thread", _thread, _one(thread_row)),
+    AskAnchor: ("anchor", _anchor, _one(lambda row: row)),
+    AskChangesets: ("changesets", _changesets, _many(_changeset_row)),
+    AskItems: ("items", _items, _many(_item_row)),
+    AskCuts: ("cuts", _cuts, _many(_cut_row)),
+    AskNamed: ("named", _named, _many(_item_row)),
+    AskKey: ("key", lambda question: (question.key, question.name), _one(lambda row: KeyRow(*row))),
+    AskRecord: ("record", lambda question: (question.kind, question.id), _one(_record)),
+    AskRecordsNamed: ("records_named", _records_named, _many(_record)),
+    AskJob: ("job", lambda question: (question.id,), _one(job_of)),
+    AskRecords: ("records", _records, _many(_record)),
+    AskRecordsOf: ("records_of", _records_of, _many(_record)),
+    AskRecordsAbout: ("records_about", lambda question: (Texts(question.names),), _many(_record)),
+    AskSizes: (
+        "sizes",
+        lambda question: (question.key,),
+        _one(lambda row: dict(zip(SIZES, row, strict=True))),
+    ),
+    AskTenants: ("tenants", lambda question: (), _tenants),
+    AskJobs: ("jobs", lambda question: (question.status, Int8(question.limit)), _many(job_of)),
+    AskThreads: ("threads", _threads, _many(_listed)),
+    AskPending: ("pending", lambda question: (Int8(question.limit),), _late),
+    AskWords: ("words", _words, _many(_found)),
+    AskCounts: ("word_count", _counts, _many(lambda row: row[0])),
+}
+
+
+def query_of(question: Ask[Any]) -> tuple[str, Values, _Read]:
+    """The query that answers a question, its values after the scope, and how its rows are read."""
+    name, make, read = _queries[type(question)]
+    if isinstance(question, AskItems) and question.backwards:
+        name = "items_backwards"
+    if isinstance(question, AskWords) and question.newest:
+        name = "words_newest"
+    return name, make(question), read

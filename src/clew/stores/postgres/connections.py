@@ -1,0 +1,194 @@
+"""Connections from a pool: one call is one round trip, and no connection is left behind."""
+
+import asyncio
+from collections.abc import Coroutine, Generator, Sequence
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.pq import TransactionStatus
+from psycopg_pool import AsyncConnectionPool
+
+from clew.stores.postgres.answers import Row, Values
+from clew.stores.postgres.arrays import teach
+from clew.stores.postgres.errors import translation
+from clew.stores.postgres.schema import QUERIES
+from clew.stores.postgres.statements import Statement
+
+OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+CHECK_SECONDS = 5.0
+
+
+class Connections:
+    """The connections of a pool, ours or somebody's; each is given back as it came."""
+
+    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
+        self.pool = pool
+        self._taught: WeakSet[AsyncConnection[Any]] = WeakSet()
+        self._borrowed: set[AsyncConnection[Any]] = set()
+        self._check: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    async def fetch(self, name: str, values: Values = ()) -> list[Row]:
+        """The rows that a query answers with, in a transaction of its own."""
+        try:
+            connection = await self._take()
+            try:
+                cursor = await connection.execute(QUERIES[name], values, binary=True)
+                return await cursor.fetchall()
+            finally:
+                await self._give_back(connection)
+        except psycopg.Error as error:
+            raise translation(error) from error
+
+    async def value(self, statement: Statement, values: Values) -> bytes | None:
+        """The one value that a statement answers with, in a transaction of its own."""
+        try:
+            connection = await self._take()
+            try:
+                return await statement.value(connection, values)
+            finally:
+                await self._give_back(connection)
+        except psycopg.Error as error:
+            raise translation(error) from error
+
+    async def run(self, name: str) -> None:
+        """Run a command that answers with no rows and bears no transaction around it."""
+        try:
+            connection = await self._take()
+            try:
+                await connection.execute(QUERIES[name], prepare=False)
+            finally:
+                await self._give_back(connection)
+        except psycopg.Error as error:
+            raise translation(error) from error
+
+    async def together(self, calls: Sequence[tuple[str, Values]]) -> None:
+        """Make several calls in one transaction and one round trip.
+
+        Done to its end even if the task that asked is cancelled: a pipeline does not bear to be left early.
+        """
+        try:
+            await self._to_its_end(self._together(calls))
+        except psycopg.Error as error:
+            raise translation(error) from error
+
+    async def _together(self, calls: Sequence[tuple[str, Values]]) -> None:
+        connection = await self._take()
+        try:
+            async with connection.pipeline():
+                # Without it, a pipeline that is left early would commit the calls that were sent.
+                await connection.execute("BEGIN", prepare=False)
+                for name, values in calls:
+                    await connection.execute(QUERIES[name], values, binary=True)
+                await connection.execute("COMMIT", prepare=False)
+        except BaseException:
+            if connection.info.transaction_status in OPEN:
+                await connection.rollback()
+            raise
+        finally:
+            await self._give_back(connection)
+
+    async def renew(self) -> None:
+        """Have the pool replace whatever is broken, so that one fault is not met ten times.
+
+        A connection that does not even say it is broken is not waited for.
+        """
+        if self._check is None or self._check.done():
+            self._check = asyncio.create_task(self.pool.check())
+        await asyncio.wait([self._check], timeout=CHECK_SECONDS)
+
+    async def settled(self) -> None:
+        """Wait for what goes on although nobody waits for it."""
+        while left := [*self._tasks, *([self._check] if self._check and not self._check.done() else [])]:
+            await asyncio.wait(left)
+
+    async def _take(self) -> AsyncConnection[Any]:
+        """A connection in autocommit, which knows our arrays."""
+        before = _cancels()
+        connection: AsyncConnection[Any] = await self.pool.getconn()
+        if _cancels() > before:
+            # The pool waits by asyncio.wait_for, which in Python 3.11 swallows a cancellation that comes
+            # together with the connection. Whoever cancelled would wait for us for ever.
+            await self._give_back(connection)
+            raise asyncio.CancelledError
+        if connection not in self._taught:
+            teach(connection)
+            self._taught.add(connection)
+        if not connection.autocommit:
+            self._borrowed.add(connection)
+            try:
+                await connection.set_autocommit(True)
+            except BaseException:
+                await self._give_back(connection)
+                raise
+        return connection
+
+    async def _give_back(self, connection: AsyncConnection[Any]) -> None:
+        """Give a connection back, even if the task that had it is cancelled meanwhile.
+
+        As a rule there is nothing to wait for, so it is tried here and now; a task would cost three more
+        rounds of the event loop. Only if a lock has to be waited for does a task take over.
+        """
+        idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        work = self._put(connection)
+        if idle and connection not in self._borrowed:
+            try:
+                awaited = work.send(None)
+            except StopIteration:
+                return
+            work = _resumed(work, awaited)
+        await self._to_its_end(work)
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for some work, which goes on if the wait is cancelled."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(told)
+        await asyncio.shield(task)
+
+    async def _put(self, connection: AsyncConnection[Any]) -> None:
+        if self._borrowed and connection in self._borrowed:
+            self._borrowed.discard(connection)
+            if connection.info.transaction_status == TransactionStatus.IDLE:
+                await connection.set_autocommit(False)
+            else:
+                await connection.close()
+        await self.pool.putconn(connection)
+
+
+def _cancels() -> int:
+    """How often this task was asked to stop."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def told(task: asyncio.Future[None]) -> None:
+    """Take note of what a shielded task raised, though there may be nobody left to tell."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def over(task: "asyncio.Future[Any]") -> None:
+    """Return when a task has ended, however often whoever waits is cancelled meanwhile."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+
+
+async def _resumed(work: Coroutine[Any, Any, None], awaited: Any) -> None:
+    """The rest of some work that was begun elsewhere and has come to its first wait, which is for a lock."""
+    await _Rest(work, awaited)
+
+
+class _Rest:
+    def __init__(self, work: Coroutine[Any, Any, None], awaited: Any) -> None:
+        self._work = work
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield self._awaited
+        yield from self._work.__await__()

@@ -1,0 +1,93 @@
+"""The one place where what psycopg raises becomes what Clew raises."""
+
+import psycopg
+from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+
+from clew.core.errors import (
+    ClewError,
+    InvalidArgument,
+    NotMigrated,
+    StorageError,
+    StorageFull,
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+
+STORE = "PostgreSQL"
+STALE = "HF001"
+GONE = "HF002"
+AGAIN = {"40001", "40P01"}
+LOST = {"57P01", "57P02", "57P03", "57P05", "53300"}
+
+
+class ConnectionLost(Exception):
+    """The connection broke while a call was under way. Answered by the store; never seen outside."""
+
+
+class TryAgain(Exception):
+    """The server undid a call in favour of another. Answered by the store; never seen outside."""
+
+
+class Gone(Exception):
+    """A thread was deleted while it was read. Answered by the store; never seen outside."""
+
+
+class StaleEffect(Exception):
+    """What a call assumed is no longer so. Answered by the store; never seen outside."""
+
+
+def translation(error: Exception) -> Exception:
+    """What Clew raises for an error of the driver."""
+    if isinstance(error, PoolClosed):
+        return StoreClosed()
+    if isinstance(error, PoolTimeout | TooManyRequests):
+        return StoreUnavailable(problem=said(error))
+    state = getattr(error, "sqlstate", None)
+    if isinstance(error, psycopg.Error) and state is not None:
+        return _by_state(error, state)
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return ConnectionLost(said(error))
+    if isinstance(error, psycopg.DataError):
+        return InvalidArgument(problem=f"PostgreSQL cannot store this: {said(error)}.")
+    return StorageError(store=STORE, problem=said(error))
+
+
+def _by_state(error: psycopg.Error, state: str) -> Exception:
+    """What an error that the server reported means."""
+    if state == STALE:
+        return StaleEffect(error.diag.message_primary)
+    if state == GONE:
+        return Gone()
+    if state in AGAIN:
+        return TryAgain()
+    if state in LOST or state.startswith("08"):
+        return ConnectionLost(said(error))
+    return _refusal(error, state)
+
+
+def _refusal(error: psycopg.Error, state: str) -> ClewError:
+    match state:
+        case "53100":
+            return StorageFull(store=STORE)
+        case "25006":
+            return StoreReadOnly(store=STORE)
+        case "55P03" | "57014":
+            return StoreBusy(store=STORE)
+        case "XX001" | "XX002":
+            return StoreDamaged(store=STORE, problem=said(error))
+        case "3F000" | "42P01" | "42883":
+            return NotMigrated(store=STORE, found=0, known=0)
+        case "42501" if "row-level security" in said(error):
+            return InvalidArgument(problem="A user cannot write what belongs to somebody else.")
+    if state.startswith(("22", "54")):
+        return InvalidArgument(problem=f"PostgreSQL cannot store this: {said(error)}.")
+    return StorageError(store=STORE, problem=said(error))
+
+
+def said(error: BaseException) -> str:
+    """The first line of what an error says."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -1,0 +1,85 @@
+"""The schema: which number a database has, and bringing it up to date."""
+
+from importlib import resources
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+
+from clew.core.errors import ClewError, NotMigrated, StoreUnavailable
+from clew.core.migrations import numbered, pending
+from clew.core.queries import parse_queries
+from clew.stores.postgres.address import parse
+from clew.stores.postgres.errors import STORE, said, translation
+
+_here = resources.files("clew.stores.postgres")
+QUERIES = {
+    name: text.encode() for name, text in parse_queries((_here / "queries.sql").read_text("utf-8")).items()
+}
+MIGRATIONS = numbered(
+    {
+        file.name: file.read_text("utf-8")
+        for file in (_here / "migrations").iterdir()
+        if file.name.endswith(".sql")
+    }
+)
+NEWEST = max(MIGRATIONS)
+
+
+async def migrate(url: str) -> list[int]:
+    """Bring the database at a URL up to date; the numbers of the migrations that were run.
+
+    Raises:
+        NotMigrated: The role may not change the schema.
+        NewerFormat: The database was written by a newer release.
+    """
+    try:
+        connection = await AsyncConnection.connect(parse(url).conninfo, prepare_threshold=None)
+        async with connection:
+            return await migrate_over(connection)
+    except psycopg.Error as error:
+        raise _refused(error) from error
+
+
+async def migrate_over(connection: AsyncConnection[Any]) -> list[int]:
+    """The same over a connection that is in no transaction. Whoever comes second finds it done."""
+    done: list[int] = []
+    while True:
+        async with connection.transaction():
+            await connection.execute(QUERIES["lock_schema"])
+            found = await schema_of(connection)
+            left = pending(found, MIGRATIONS, STORE)
+            if not left:
+                return done
+            number, text = next(iter(left.items()))
+            try:
+                await connection.execute(text.encode())
+                await connection.execute(QUERIES["set_schema"], (number,))
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise NotMigrated(store=STORE, found=found, known=NEWEST) from error
+        done.append(number)
+
+
+async def schema_of(connection: AsyncConnection[Any]) -> int:
+    """The number of the schema; 0 if there is none."""
+    row = await (await connection.execute(QUERIES["has_schema"])).fetchone()
+    if row is None or not row[0]:
+        return 0
+    row = await (await connection.execute(QUERIES["schema"])).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def ensure_schema(conninfo: str) -> None:
+    """Bring the schema up to date, or find out why that cannot be."""
+    try:
+        connection = await AsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
+        async with connection:
+            if pending(await schema_of(connection), MIGRATIONS, STORE):
+                await migrate_over(connection)
+    except psycopg.Error as error:
+        raise _refused(error) from error
+
+
+def _refused(error: psycopg.Error) -> ClewError:
+    known = translation(error)
+    return known if isinstance(known, ClewError) else StoreUnavailable(problem=said(error))

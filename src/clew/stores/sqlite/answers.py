@@ -1,0 +1,329 @@
+"""Questions answered with SQL: a named query in, typed rows out."""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, ClassVar
+
+import apsw
+
+from clew.core.encoding import decode, decoder, encode
+from clew.core.errors import StoreDamaged
+from clew.core.rows import (
+    Ask,
+    AskAnchor,
+    AskChangesets,
+    AskCounts,
+    AskCuts,
+    AskDue,
+    AskItems,
+    AskJob,
+    AskJobs,
+    AskKey,
+    AskNamed,
+    AskPending,
+    AskRecord,
+    AskRecords,
+    AskRecordsAbout,
+    AskRecordsNamed,
+    AskRecordsOf,
+    AskSizes,
+    AskTenants,
+    AskThread,
+    AskThreads,
+    AskWords,
+    ChangesetRow,
+    CutRow,
+    ItemRow,
+    KeyRow,
+    Segment,
+    ThreadRow,
+    Unreadable,
+)
+from clew.core.values import Counters, Found, Job, Record, Scope
+from clew.stores.sqlite.connection import QUERIES, rows_of
+from clew.stores.sqlite.logs import LogKeys
+
+_counters = decoder(Counters)
+_segments = decoder(tuple[Segment, ...])
+_labels = decoder(tuple[str, ...])
+FIRST, LAST = -(1 << 63), (1 << 63) - 1
+SIZES = ("changesets", "items", "states", "keys", "index entries")
+
+
+class Answers:
+    """Answers of one connection in one scope."""
+
+    def __init__(self, connection: apsw.Connection, scope: Scope, logs: LogKeys) -> None:
+        self._connection = connection
+        self._logs = logs
+        self._scope = {"tenant": scope.tenant, "user": scope.user}
+
+    def __call__(self, question: Ask[Any]) -> Any:
+        """The answer to any question."""
+        return self._by_question[type(question)](self, question)
+
+    def _rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
+        return rows_of(self._connection, QUERIES[query], values | self._scope)
+
+    def _thread(self, question: AskThread) -> ThreadRow | None:
+        rows = self._rows("thread", id=question.id)
+        if not rows:
+            return None
+        *made, last = rows[0]
+        if last is not None:
+            made[4:8] = self._rows("head", key=made[0], at=last)[0]
+        return thread_row(made)
+
+    def _anchor(self, question: AskAnchor) -> tuple[int, bytes] | None:
+        rows = self._rows("anchor", key=question.key, upto=question.upto)
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def _changesets(self, question: AskChangesets) -> list[ChangesetRow]:
+        rows = self._rows(
+            "changesets", key=question.key, after=question.after, upto=question.upto, limit=question.limit
+        )
+        return [
+            ChangesetRow(
+                version=version,
+                time=time,
+                envelope=envelope,
+                content=content,
+                salt=salt,
+                hash=hash,
+                counters=_counters(counters),
+                erased=erased,
+            )
+            for version, time, envelope, content, salt, hash, counters, erased in rows
+        ]
+
+    def _items(self, question: AskItems) -> list[ItemRow]:
+        log = self._logs.get(self._connection, question.key, question.log)
+        if log is None:
+            return []
+        query = "items_backwards" if question.backwards else "items_whole" if question.whole else "items"
+        rows = self._rows(
+            query,
+            key=question.key,
+            log=log,
+            above=question.above,
+            below=question.below,
+            upto=question.upto,
+            limit=question.limit,
+        )
+        return [ItemRow(question.log, *row) for row in rows]
+
+    def _cuts(self, question: AskCuts) -> list[CutRow]:
+        log = self._logs.get(self._connection, question.key, question.log)
+        rows = self._rows(
+            "cuts", key=question.key, log=log, first=question.first, last=question.last, upto=question.upto
+        )
+        return [
+            CutRow(log=question.log, first=first, last=last, version=version, count=count)
+            for first, last, version, count in rows
+        ]
+
+    def _named(self, question: AskNamed) -> list[ItemRow]:
+        return [
+            ItemRow(*row)
+            for id in question.ids
+            for row in self._rows("named", key=question.key, id=id, upto=question.upto)
+        ]
+
+    def _key(self, question: AskKey) -> KeyRow | None:
+        rows = self._rows("key", key=question.key, name=question.name)
+        return KeyRow(rows[0][0], rows[0][1]) if rows else None
+
+    def _record(self, question: AskRecord) -> Record | None:
+        rows = self._rows("record", kind=question.kind, id=question.id)
+        return record_of(rows[0]) if rows else None
+
+    def _records_named(self, question: AskRecordsNamed) -> list[Record]:
+        found = [self._record(AskRecord(kind, id)) for kind, id in question.names]
+        return [record for record in found if record is not None]
+
+    def _records(self, question: AskRecords) -> list[Record]:
+        query = question.query
+        if query.until == FIRST:
+            return []
+        after = query.after or (None if query.newest else FIRST, None if query.newest else "")
+        values = {
+            "kind": query.kind,
+            "owner": query.owner,
+            "since": FIRST if query.since is None else query.since,
+            "upto": LAST if query.until is None else query.until - 1,
+            "after_sort": after[0],
+            "after_id": after[1],
+            "limit": query.limit,
+        }
+        name = "records_newest" if query.newest else "records"
+        if query.tags:
+            name = "records_tagged_newest" if query.newest else "records_tagged"
+            values |= {"tag": query.tags[0], "others": encode(query.tags[1:]).decode()}
+        return [record_of(row) for row in self._rows(name, **values)]
+
+    def _records_of(self, question: AskRecordsOf) -> list[Record]:
+        without = encode(question.without).decode()
+        rows = self._rows("records_of", owner=question.owner, without=without, limit=question.limit)
+        return [record_of(row) for row in rows]
+
+    def _records_about(self, question: AskRecordsAbout) -> list[Record]:
+        names = encode(question.names).decode()
+        return [record_of(row) for row in self._rows("records_about", names=names)]
+
+    def _sizes(self, question: AskSizes) -> dict[str, int]:
+        rows = self._rows("sizes", key=question.key)
+        return dict(zip(SIZES, rows[0], strict=True)) if rows else {}
+
+    def _tenants(self, question: AskTenants) -> list[str]:
+        return [tenant for (tenant,) in self._rows("tenants")]
+
+    def _job(self, question: AskJob) -> Job | None:
+        rows = self._rows("job", id=question.id)
+        return job_of(rows[0]) if rows else None
+
+    def _jobs(self, question: AskJobs) -> list[Job]:
+        return [job_of(row) for row in self._rows("jobs", status=question.status, limit=question.limit)]
+
+    def _due(self, question: AskDue) -> list[Job]:
+        kinds = encode(question.kinds).decode()
+        return [
+            job_of(row)
+            for row in self._rows(
+                "due_jobs", kinds=kinds, now=question.now, latest=question.latest, limit=question.limit
+            )
+        ]
+
+    def _threads(self, question: AskThreads) -> list[ThreadRow | Unreadable]:
+        created, id = question.before or (LAST, "")
+        values = {"before_created": created, "before_id": id, "limit": question.limit}
+        owner = question.owner if question.owner is not None else self._scope["user"]
+        if owner is not None:
+            return [_listed(row) for row in self._rows("threads_owned", owner=owner, **values)]
+        return [_listed(row) for row in self._rows("threads", **values)]
+
+    def _pending(self, question: AskPending) -> list[tuple[ThreadRow, int]]:
+        late = [(_listed(row[:-1]), row[-1]) for row in self._rows("pending", limit=question.limit)]
+        return [(row, indexed) for row, indexed in late if isinstance(row, ThreadRow)]
+
+    def _words(self, question: AskWords) -> list[Found]:
+        rows = self._rows(
+            "words_newest" if question.newest else "words",
+            match=self._match(question.words, question, " OR " if question.any else " AND "),
+            owner=question.owner,
+            thread=question.thread,
+            log=question.log,
+            limit=question.limit,
+        )
+        return [
+            Found(thread=thread, log=log, place=place, version=version, text=text, score=score)
+            for thread, log, place, version, text, score in rows
+        ]
+
+    def _counts(self, question: AskCounts) -> list[int]:
+        within = {"owner": question.owner, "thread": question.thread, "log": question.log}
+        return [
+            self._rows("word_count", match=self._match([word], question, ""), most=question.most, **within)[
+                0
+            ][0]
+            for word in question.words
+        ]
+
+    def _match(self, words: Sequence[str], within: AskWords | AskCounts, between: str) -> str:
+        """The texts that hold these words, as FTS5 understands it; those of others cost nothing."""
+        tenant = self._scope["tenant"] or ""
+        if within.thread is not None:
+            scope = thread_term(tenant, within.thread, within.log)
+        else:
+            owner = within.owner if within.owner is not None else self._scope["user"]
+            scope = scope_term(owner if owner is not None else tenant)
+        held = between.join(f'words : "{word}"' for word in words)
+        return f'({held}) AND scope : "{scope}"'
+
+    _by_question: ClassVar[dict[type, Callable[["Answers", Any], Any]]] = {
+        AskThread: _thread,
+        AskAnchor: _anchor,
+        AskChangesets: _changesets,
+        AskItems: _items,
+        AskCuts: _cuts,
+        AskNamed: _named,
+        AskKey: _key,
+        AskRecord: _record,
+        AskRecordsNamed: _records_named,
+        AskRecords: _records,
+        AskRecordsOf: _records_of,
+        AskRecordsAbout: _records_about,
+        AskSizes: _sizes,
+        AskTenants: _tenants,
+        AskJob: _job,
+        AskJobs: _jobs,
+        AskDue: _due,
+        AskThreads: _threads,
+        AskPending: _pending,
+        AskWords: _words,
+        AskCounts: _counts,
+    }
+
+
+def scope_term(name: str) -> str:
+    """A tenant or user as one term of the index, whatever letters are in it."""
+    return f"x{name.encode().hex()}"
+
+
+def thread_term(tenant: str, thread: str, log: str | None = None) -> str:
+    """A thread, or one of its logs, as one term of the index."""
+    name = encode([tenant, thread, log])
+    return f"y{sha256(name).hexdigest()[:20]}"
+
+
+def thread_row(row: Sequence[Any]) -> ThreadRow:
+    """A thread from its columns."""
+    key, id, owner, created, updated, version, hash, counters, segments, parent_key, title, labels = row
+    return ThreadRow(
+        key=key,
+        id=id,
+        owner=owner,
+        created=created,
+        updated=updated,
+        version=version,
+        hash=hash,
+        counters=_counters(counters),
+        segments=_segments(segments),
+        parent_key=parent_key,
+        title=title,
+        labels=_labels(labels),
+    )
+
+
+def _listed(row: Sequence[Any]) -> ThreadRow | Unreadable:
+    """A thread in a list, whose row may be damaged."""
+    try:
+        return thread_row(row)
+    except StoreDamaged as error:
+        return Unreadable(id=row[1], created=row[3], problem=error.problem)
+
+
+def record_of(row: tuple[Any, ...]) -> Record:
+    """A record from its columns."""
+    kind, id, owner, sort, revision, tags, body = row
+    return Record(
+        kind=kind, id=id, owner=owner, sort=sort, revision=revision, tags=_labels(tags), body=decode(body)
+    )
+
+
+def job_of(row: tuple[Any, ...]) -> Job:
+    """A job from its columns."""
+    id, kind, owner, name, due, attempts, most, status, token, until, problem, body = row
+    return Job(
+        id=id,
+        kind=kind,
+        owner=owner,
+        key=name,
+        due=due,
+        attempts=attempts,
+        limit=most,
+        status=status,
+        token=token,
+        until=until,
+        problem=problem,
+        body=decode(body),
+    )

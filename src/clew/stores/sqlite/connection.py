@@ -1,0 +1,211 @@
+"""Opening the file: what it is, what it must become, and how it is written."""
+
+import time
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from clew.core.errors import NotMigrated, StorageError, StoreDamaged
+from clew.core.migrations import numbered, pending
+from clew.core.queries import parse_queries
+from clew.stores.sqlite.errors import translated
+from clew.stores.sqlite.wal import has_frames, refuse_orphan
+
+APPLICATION_ID = 0x434C4557  # "CLEW"
+BUSY_SECONDS = 30.0
+SEAL_MILLISECONDS = 3000
+WAL_BYTES = 16 << 20
+"""To how many bytes a write-ahead log is cut that grew while a long reader kept it from starting anew."""
+SHORT = "it may have been cut short, or copied without its write-ahead log"
+OPEN_EXISTING = apsw.SQLITE_OPEN_READWRITE
+OPEN_OR_CREATE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+
+_here = files(__package__)
+QUERIES = parse_queries((_here / "queries.sql").read_text())
+MIGRATIONS = numbered({f.name: f.read_text() for f in (_here / "migrations").iterdir() if f.is_file()})
+FORMAT = max(MIGRATIONS)
+
+
+def connect(
+    path: str, *, vfs: str | None = None, synchronous: str = "FULL", flags: int = OPEN_OR_CREATE
+) -> apsw.Connection:
+    """A connection to a file of ours, ready to use. The file is not changed.
+
+    Raises:
+        WalOrphaned: There is no database, but the write-ahead log of one.
+        StoreDamaged: It is shorter than its header says, or broken at its beginning.
+    """
+    refuse_orphan(path)
+    pragmas: dict[str, str | int] = {"synchronous": synchronous, "secure_delete": 1, "foreign_keys": 0}
+    connection = apsw.Connection(path, vfs=vfs, flags=flags, statementcachesize=200)
+    try:
+        connection.set_busy_handler(wait_a_little)
+        for pragma, value in {**pragmas, "journal_size_limit": WAL_BYTES}.items():
+            connection.pragma(pragma, value)
+    except apsw.CorruptError as error:
+        close_refused(connection)
+        raise StoreDamaged(store=path, problem=f"{error}; {SHORT}") from error
+    except BaseException:
+        close_refused(
+            connection
+        )  # the error would keep it, and the file, open for as long as somebody has it
+        raise
+    return connection
+
+
+def rows_of(connection: apsw.Connection, statement: str, values: Any) -> list[tuple[Any, ...]]:
+    """All rows that a statement gives."""
+    return connection.execute(statement, values).fetchall()
+
+
+def wait_a_little(times: int) -> bool:
+    """Whether to go on waiting for another process's lock, after a short sleep."""
+    pause = min(0.0005 * (times + 1), 0.01)
+    time.sleep(pause)
+    return times * 0.01 < BUSY_SECONDS
+
+
+def prepare_file(connection: apsw.Connection, path: str) -> int:
+    """Create or upgrade the schema; the number it had before.
+
+    Raises:
+        StoreDamaged: The file is something else.
+        NewerFormat: A newer release wrote it; it is left as it is.
+    """
+    found = check_file(connection, path)
+    if not pending(found, MIGRATIONS, path):
+        _use_wal(connection, path)
+        return found
+    _use_wal(connection, path)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for number, script in pending(check_file(connection, path), MIGRATIONS, path).items():
+            connection.execute(script)
+            connection.pragma("application_id", APPLICATION_ID)
+            connection.pragma("user_version", number)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return found
+
+
+def schema_of_file(path: str) -> int:
+    """The number of the schema in a file, 0 if it is empty or not there."""
+    if not Path(path).exists():
+        return 0
+    with translated(path):
+        connection = connect(path)
+        try:
+            found = check_file(connection, path)
+        except BaseException:
+            close_refused(connection)
+            raise
+        connection.close()
+        return found
+
+
+def close_refused(connection: apsw.Connection) -> None:
+    """Close a connection to a file that is not used, and leave a write-ahead log beside it as it is.
+
+    Its pages would be moved into a file that they may not belong to.
+    """
+    if has_frames(connection.filename_wal):
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.close()
+
+
+def check_format(connection: apsw.Connection, path: str) -> None:
+    """Refuse to write to a file that has another format by now than it had when it was opened.
+
+    Raises:
+        NewerFormat: A newer release has migrated it.
+        NotMigrated: An older one was restored into it.
+    """
+    found = int(connection.pragma("user_version"))
+    if pending(found, MIGRATIONS, path):
+        raise NotMigrated(store=path, found=found, known=FORMAT)
+
+
+def seal_file(path: str) -> None:
+    """Fold everything that is written beside a file into it, so that the file alone is the whole database.
+
+    It is left in a mode in which nothing lies beside it; opening it as a store changes that back.
+
+    Raises:
+        StoreBusy: Somebody has the database open.
+        StoreDamaged: It is no database, or a broken one.
+    """
+    with translated(path):
+        connection = apsw.Connection(path)
+        try:
+            connection.set_busy_timeout(SEAL_MILLISECONDS)
+            connection.execute("SELECT count(*) FROM sqlite_schema")  # what a crash left half is undone here
+            if connection.pragma("journal_mode", "delete") != "delete":
+                raise apsw.BusyError("journal mode")
+        finally:
+            connection.close()
+
+
+def damage_in(connection: apsw.Connection, *, quick: bool) -> list[str]:
+    """What SQLite finds wrong with a file; nothing if it is sound."""
+    try:
+        rows = connection.execute("PRAGMA quick_check" if quick else "PRAGMA integrity_check").fetchall()
+    except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
+        return [str(error)]
+    return [str(row[0]) for row in rows if row[0] != "ok"]
+
+
+def check_file(connection: apsw.Connection, path: str) -> int:
+    """The number of the schema in a file, 0 if it is empty.
+
+    Raises:
+        StoreDamaged: The file is something else, or cut short.
+        NewerFormat: A newer release wrote it.
+    """
+    with connection:  # one moment: somebody else may be making the file just now
+        tables = next(iter(connection.execute("SELECT count(*) FROM sqlite_schema")))[0]
+        name, found = connection.pragma("application_id"), connection.pragma("user_version")
+    if name != APPLICATION_ID:
+        if name or tables:
+            raise StoreDamaged(store=path, problem="it is a database of another program")
+        return 0
+    pending(found, MIGRATIONS, path)
+    _check_length(connection, path)
+    return int(found)
+
+
+def _check_length(connection: apsw.Connection, path: str) -> None:
+    """Refuse a file that is shorter than its own header says; with a WAL beside it nothing is known.
+
+    The file is never opened here: closing it again would drop the locks of every connection of this process.
+    The sizes are looked at after the header, since others may write meanwhile.
+    """
+    expected = int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
+    file, wal = Path(path), Path(f"{path}-wal")
+    if not file.exists() or (wal.exists() and wal.stat().st_size):
+        return
+    size = file.stat().st_size
+    if size < expected:
+        problem = f"it has {size} bytes, but its header says {expected}; {SHORT}"
+        raise StoreDamaged(store=path, problem=problem)
+
+
+def _use_wal(connection: apsw.Connection, path: str) -> None:
+    if connection.pragma("journal_mode") == "wal":
+        return
+    for attempt in range(200):
+        try:
+            mode = connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            time.sleep(0.01 + attempt * 0.0005)
+            continue
+        if mode != "wal":
+            raise StorageError(
+                store=path, problem=f"the file system allows journal mode {mode} only, not WAL"
+            )
+        return
+    raise apsw.BusyError("journal mode")

@@ -1,0 +1,252 @@
+"""Connections that read: for a moment on the loop itself, and for longer on threads of their own.
+
+To hand a short reading to a thread and to wake up again costs more than the reading. So it begins where it
+was called, as long as its questions are quick ones, and goes on in a thread, in the same transaction, when
+its moment is over. After one that waited for the disk, the next ones are left to the threads for a while.
+"""
+
+import asyncio
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Generic, Self, TypeAlias, TypeVar
+
+import apsw
+import msgspec
+
+from clew.core.errors import InvalidArgument, StoreClosed
+from clew.core.rows import (
+    Ask,
+    AskAnchor,
+    AskChangesets,
+    AskCuts,
+    Asking,
+    AskItems,
+    AskJob,
+    AskKey,
+    AskNamed,
+    AskRecord,
+    AskRecordsNamed,
+    AskThread,
+    Left,
+    answered,
+    answered_while,
+    rest_of,
+)
+from clew.stores.sqlite.errors import ours
+from clew.stores.sqlite.open_file import OpenFile
+
+T = TypeVar("T")
+Work: TypeAlias = Callable[[apsw.Connection], T]
+Answers: TypeAlias = Callable[[apsw.Connection], Callable[[Ask[Any]], Any]]
+"""What answers questions on a connection."""
+QUICK = frozenset(
+    {AskThread, AskAnchor, AskChangesets, AskItems, AskCuts}
+    | {AskNamed, AskKey, AskRecord, AskRecordsNamed, AskJob}
+)
+"""Questions that are looked up by their key; others may go through many rows."""
+MOMENT = 0.001
+"""For how many seconds a reading may go on asking on the loop."""
+LONG, WARY = 0.005, 1.0
+"""After a reading that held the loop so long, none is begun there for so long."""
+
+
+class Readers:
+    """A few readers. The one that worked last works next: its caches are warm.
+
+    Who is free and what waits is known to the loop alone, so nothing is locked. The connection of a reader
+    that is free is the loop's to use, that of one at work its thread's.
+    """
+
+    def __init__(
+        self, connect: Callable[[], apsw.Connection], file: OpenFile, store: str, count: int
+    ) -> None:
+        self._file = file
+        self._free = [_Reader(connect, store, number) for number in range(count)]
+        self._all = tuple(self._free)
+        self._waiting: deque[Job] = deque()
+        self._closed = False
+        self._wary_until = 0.0
+
+    def start(self) -> None:
+        """Begin to wait for work."""
+        for reader in self._all:
+            reader.start()
+
+    async def read(self, asking: Asking[T], answers: Answers) -> T:
+        """The result of a reading, all of it from one moment."""
+        if self._closed:
+            raise StoreClosed
+        started = time.monotonic()
+        self._file.look(started)
+        reader = self._free[-1] if self._free and started >= self._wary_until else None
+        if reader is None or reader.connection is None:
+            return await self.run(lambda connection: _whole(connection, asking, answers))
+        result = reader.begin(asking, answers, started + MOMENT)
+        if (now := time.monotonic()) - started > LONG:
+            self._wary_until = now + WARY
+        if isinstance(result, _Rest):
+            return await self.run(result.work)  # by the same reader: it is still the last of the free ones
+        await asyncio.sleep(0)  # others on this loop have their turn, as after any other wait
+        return result
+
+    async def run(self, work: Work[T]) -> T:
+        """The result of some work on a reading connection, in its thread."""
+        if self._closed:
+            raise StoreClosed
+        self._file.look(time.monotonic())
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        job = Job(work, future, loop, self._done)
+        if self._free:
+            self._free.pop().queue.put(job)
+        else:
+            self._waiting.append(job)
+        return await future
+
+    def end(self) -> None:
+        """Take no more work, and end after what waits. Called on the loop, like all that knows what waits."""
+        if self._closed:
+            return
+        self._closed = True
+        while self._waiting:
+            self._all[0].queue.put(self._waiting.popleft())
+        for reader in self._all:
+            reader.queue.put(None)
+
+    def join(self) -> None:
+        """Block until all connections are closed."""
+        for reader in self._all:
+            reader.join()
+
+    def _done(self, reader: "_Reader") -> None:
+        if self._waiting:
+            reader.queue.put(self._waiting.popleft())
+        else:
+            self._free.append(reader)
+
+
+class Job:
+    """Some work for a reader, and who waits for it."""
+
+    __slots__ = ("done", "error", "future", "loop", "result", "work")
+
+    def __init__(
+        self,
+        work: Work[Any],
+        future: "asyncio.Future[Any]",
+        loop: asyncio.AbstractEventLoop,
+        done: Callable[["_Reader"], None],
+    ) -> None:
+        self.work = work
+        self.future = future
+        self.loop = loop
+        self.done = done
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self.error = error
+        return True
+
+    def deliver(self, reader: "_Reader") -> None:
+        """On the loop: free the reader, and hand over the result or whatever the work raised."""
+        self.done(reader)
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+class _Reader:
+    """A thread with a queue of its own and, once it was needed, a connection of its own."""
+
+    def __init__(self, connect: Callable[[], apsw.Connection], store: str, number: int) -> None:
+        self.queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.connection: apsw.Connection | None = None
+        self._connect = connect
+        self._store = store
+        self._thread = threading.Thread(target=self._run, name=f"clew-reader-{number}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to wait for work."""
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
+
+    def begin(self, asking: Asking[T], answers: Answers, until: float) -> "T | _Rest[T]":
+        """On the loop: the result of a reading, or what the thread has to do for it."""
+        assert self.connection is not None
+        try:
+            return _begun(self.connection, asking, answers, until)
+        except (apsw.Error, UnicodeEncodeError, OverflowError) as error:
+            raise self._told(error) from error
+
+    def _run(self) -> None:
+        while (job := self.queue.get()) is not None:
+            with job:
+                self.connection = self.connection or self._connect()
+                job.result = job.work(self.connection)
+            if job.error is not None:
+                job.error = self._told(job.error)
+            with suppress(RuntimeError):  # the loop was closed, so nobody waits there any more
+                job.loop.call_soon_threadsafe(job.deliver, self)
+        if self.connection is not None:
+            self.connection.close()
+
+    def _told(self, error: BaseException) -> BaseException:
+        if isinstance(error, apsw.Error):
+            return ours(error, self._store)
+        if isinstance(error, UnicodeEncodeError | OverflowError):
+            return InvalidArgument(problem=f"SQLite cannot look for this: {error}.")
+        return error
+
+
+# Readings.
+
+
+class _Rest(msgspec.Struct, Generic[T], frozen=True):
+    """What is left of a reading that was begun on the loop."""
+
+    work: Work[T]
+
+
+def _whole(connection: apsw.Connection, asking: Asking[T], answers: Answers) -> T:
+    connection.execute("BEGIN")
+    return _ended(connection, asking, answers)
+
+
+def _ended(connection: apsw.Connection, asking: Asking[T], answers: Answers) -> T:
+    try:
+        return answered(asking, answers(connection))
+    finally:
+        connection.execute("END")
+
+
+def _begun(connection: apsw.Connection, asking: Asking[T], answers: Answers, until: float) -> T | _Rest[T]:
+    connection.execute("BEGIN")
+    result: T | Left | None = None
+    try:
+        result = answered_while(
+            asking, answers(connection), lambda asked: type(asked) in QUICK and time.monotonic() < until
+        )
+    finally:
+        if not isinstance(result, Left):
+            connection.execute("END")
+    if isinstance(result, Left):
+        rest = rest_of(asking, result.question)
+        return _Rest(lambda connection: _ended(connection, rest, answers))
+    return result

@@ -1,0 +1,244 @@
+"""The store: one writing thread, a few reading ones, and what joins them."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self, TypeVar
+
+import apsw
+
+from clew.core.errors import InvalidArgument, StorageError
+from clew.core.planning import Plan, Setting, plan_claim
+from clew.core.ports import Report, Scrubbed
+from clew.core.rows import Asking, AskThread, MoveJob, ask
+from clew.core.values import Job, Limits, Scope
+from clew.stores.chance import Chance
+from clew.stores.clock import now_ms
+from clew.stores.interruption import run_in_thread
+from clew.stores.process import OwningProcess
+from clew.stores.sqlite.answers import Answers
+from clew.stores.sqlite.connection import (
+    FORMAT,
+    OPEN_EXISTING,
+    check_file,
+    close_refused,
+    connect,
+    damage_in,
+    prepare_file,
+)
+from clew.stores.sqlite.errors import translated
+from clew.stores.sqlite.logs import LogKeys
+from clew.stores.sqlite.lookout import FileLookout
+from clew.stores.sqlite.open_file import OpenFile
+from clew.stores.sqlite.readers import Readers
+from clew.stores.sqlite.scrubbing import BEYOND, scrub
+from clew.stores.sqlite.wal import refuse_orphan
+from clew.stores.sqlite.writer import Writer
+from clew.stores.waking import Wakes
+
+T = TypeVar("T")
+READERS = 3
+POLL_SECONDS = 0.05
+BACKUP_PAGES = 256
+
+
+class SqliteStore:
+    """Threads, records and jobs in one file, for this and any other process on the machine."""
+
+    name = "sqlite"
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        limits: Limits | None = None,
+        clock: Callable[[], int] = now_ms,
+        random: Callable[[int], bytes] | None = None,
+        vfs: str | None = None,
+        synchronous: str = "FULL",
+    ) -> None:
+        self.path = path
+        # Connections are opened later too, when the working directory may be another.
+        self._file_path = str(Path(path).absolute())
+        self.limits = limits or Limits()
+        self._clock = clock
+        self._vfs = vfs
+        self._synchronous = synchronous
+        self._logs = LogKeys()
+        self._process = OwningProcess()
+        self._file = OpenFile(self._file_path)
+        self._writer = Writer(self._prepared, self._file, path, clock, random or Chance())
+        self._readers = Readers(self._connect, self._file, path, READERS)
+        self._lookout = FileLookout(self._connect, self._file, path, self._readers)
+        self._wakes = Wakes(self._lookout, seconds=POLL_SECONDS)
+
+    @classmethod
+    async def open(cls, path: str, *, limits: Limits | None = None) -> Self:
+        """Open a file, and create or upgrade it.
+
+        Raises:
+            StoreReadOnly: The file or its directory cannot be written.
+            StoreDamaged: It is not a database of ours, or cut short.
+            NewerFormat: A newer release wrote it.
+            WalOrphaned: It is not there, but the write-ahead log of one that was.
+        """
+        store = cls(path, limits=limits)
+        await store.start()
+        return store
+
+    async def start(self) -> None:
+        """Open the connections."""
+        _check_path(self.path)
+        try:
+            with translated(self.path):
+                await asyncio.to_thread(self._writer.start)
+        except asyncio.CancelledError:
+            self._writer.end()  # it may be about to open
+            raise
+        self._readers.start()
+
+    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+        """The result of a reading, all of it from one moment."""
+        self._process.check()
+        return await self._readers.read(asking, lambda connection: Answers(connection, scope, self._logs))
+
+    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+        """The plan that was applied."""
+        self._process.check()
+        plan = await self._writer.commit(scope, planning)
+        self._wakes.wake(scope.tenant, plan.known)
+        return plan
+
+    async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
+        """Jobs that are due, now held by a claim of their own for so long."""
+        plan = await self.change(scope, lambda setting: plan_claim(kinds, limit, lease_ms, setting))
+        jobs = [effect.job for effect in plan.effects if isinstance(effect, MoveJob)]
+        return [job for job in jobs if job.status == "running"]
+
+    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+        """Return once the thread may be past a version, or when the time is over."""
+        with self._wakes.waiting(scope, thread, after) as woken:
+            row = await self.read(scope, ask(AskThread(thread)))
+            if row is not None and row.version <= after:
+                await asyncio.wait([woken], timeout=timeout)
+
+    async def stirred(self, after: int, timeout: float) -> int:
+        """A number that is no longer ``after`` once anybody may have changed a thread."""
+        self._process.check()
+        return await self._wakes.stirred(after, timeout)
+
+    def now(self) -> int:
+        """The time by this machine's clock, in milliseconds since 1970."""
+        return self._clock()
+
+    async def report(self) -> Report:
+        """What the store says about its health."""
+        self._process.check()
+        return await self._readers.run(self._report)
+
+    async def backup(
+        self, path: str, progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> None:
+        """Copy the whole database to a file that is new or empty, while others go on writing."""
+        self._process.check()
+        _check_new(path)
+        stopped = threading.Event()
+        await run_in_thread(lambda: self._backup(path, progress, stopped), stopped.set)
+
+    async def check_integrity(self, *, quick: bool) -> list[str]:
+        """Have SQLite check its file; if it must be quick, not the indexes against their tables.
+
+        What is wrong is given in SQLite's words.
+        """
+        with translated(self.path):
+            connection = self._connect()
+            try:
+                return await run_in_thread(lambda: damage_in(connection, quick=quick), connection.interrupt)
+            finally:
+                connection.close()
+
+    async def scrub(self) -> Scrubbed:
+        """Leave no trace of rows that were removed: not in free pages, the index or the WAL."""
+        self._process.check()
+        waiting = await asyncio.shield(asyncio.to_thread(scrub, self._connect, self.path))
+        return Scrubbed(waiting=waiting, beyond=BEYOND)
+
+    async def close(self) -> None:
+        """End the threads and close the file. Calls under way end first.
+
+        It goes on to its end even if the task that began it is cancelled. In a forked child it does nothing:
+        threads and file are the parent's.
+        """
+        if not self._process.is_this:
+            return
+        self._lookout.close()
+        self._readers.end()
+        self._wakes.wake_all()
+        await asyncio.shield(asyncio.to_thread(self._join))
+
+    def _join(self) -> None:
+        self._readers.join()
+        self._writer.end()
+        self._writer.join()
+
+    def _connect(self) -> apsw.Connection:
+        """One more connection to the file that the writer has opened, and to no other."""
+        self._file.check()
+        connection = connect(
+            self._file_path, vfs=self._vfs, synchronous=self._synchronous, flags=OPEN_EXISTING
+        )
+        try:
+            self._file.check()
+        except BaseException:
+            close_refused(connection)
+            raise
+        return connection
+
+    def _prepared(self) -> apsw.Connection:
+        connection = connect(self._file_path, vfs=self._vfs, synchronous=self._synchronous)
+        try:
+            prepare_file(connection, self.path)
+            self._file.attach(connection)
+        except BaseException:
+            close_refused(connection)
+            self._file.abandon()
+            raise
+        return connection
+
+    def _report(self, connection: apsw.Connection) -> Report:
+        facts: dict[str, str | int | bool | None] = {
+            "path": str(Path(self.path).absolute()),
+            "sqlite": apsw.sqlite_lib_version(),
+            "journal_mode": str(connection.pragma("journal_mode")),
+            "synchronous": self._synchronous,
+            "bytes": int(connection.pragma("page_count")) * int(connection.pragma("page_size")),
+        }
+        found = check_file(connection, self.path)
+        return Report(store="sqlite", format=found, healthy=found == FORMAT, facts=facts)
+
+    def _backup(self, path: str, progress: Callable[[int, int], None], stopped: threading.Event) -> None:
+        with translated(path):
+            source, target = self._connect(), apsw.Connection(path)
+            try:
+                with target.backup("main", source, "main") as copying:
+                    while not copying.done and not stopped.is_set():
+                        copying.step(BACKUP_PAGES)
+                        progress(copying.page_count - copying.remaining, copying.page_count)
+                self._file.check()
+            finally:
+                target.close()
+                source.close()
+
+
+def _check_path(path: str) -> None:
+    if path in ("", ":memory:"):
+        raise InvalidArgument(problem="SQLite needs a file. Use memory:// to keep threads in memory.")
+    if not Path(path).absolute().parent.is_dir():
+        raise StorageError(store=path, problem="its directory does not exist")
+
+
+def _check_new(path: str) -> None:
+    if Path(path).exists() and Path(path).stat().st_size:
+        raise InvalidArgument(problem=f"{path!r} exists already; a backup never overwrites.")
+    refuse_orphan(path)

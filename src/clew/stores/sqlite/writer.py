@@ -1,0 +1,328 @@
+"""The one thread that writes: commits waiting at the same moment go to disk together."""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import apsw
+
+from clew.core.errors import ClewError, InvalidArgument, StorageError, StoreClosed, StoreFileLost
+from clew.core.heads import Heads
+from clew.core.owners import obstacle
+from clew.core.planning import Known, Plan, Setting
+from clew.core.rows import Advance, Asking, Effect, Stale, answered
+from clew.core.values import Scope
+from clew.stores.sqlite.answers import Answers
+from clew.stores.sqlite.connection import QUERIES, check_format, rows_of
+from clew.stores.sqlite.effects import Effects
+from clew.stores.sqlite.errors import ours
+from clew.stores.sqlite.logs import LogKeys
+from clew.stores.sqlite.open_file import OpenFile
+
+MOST_TOGETHER = 128
+CHECKPOINT_PAGES = 1000
+
+Planning: TypeAlias = Callable[[Setting], Asking[Plan]]
+Outcome: TypeAlias = Plan | Exception
+
+
+class Request:
+    """A commit on its way: what to plan, and who waits for it."""
+
+    __slots__ = ("future", "loop", "planning", "scope", "withdrawn")
+
+    def __init__(self, scope: Scope, planning: Planning) -> None:
+        self.scope = scope
+        self.planning = planning
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Plan] = self.loop.create_future()
+        self.withdrawn = False
+
+
+class Writer:
+    """Owns the writing connection. Nobody is answered before the disk has it."""
+
+    def __init__(
+        self,
+        connect: Callable[[], apsw.Connection],
+        file: OpenFile,
+        store: str,
+        clock: Callable[[], int],
+        random: Callable[[int], bytes],
+    ) -> None:
+        self._connect = connect
+        self._file = file
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._heads = Heads()
+        self._logs = LogKeys()
+        self._new: dict[tuple[str, str], Known | None] = {}
+        self._last_key = 0
+        self._pages = 0
+        self._data_version: int | None = None
+        self._closed = False
+        self._opened: Exception | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="clew-writer", daemon=True)
+
+    def start(self) -> None:
+        """Open the connection in its own thread; raise what went wrong there."""
+        self._thread.start()
+        self._ready.wait()
+        if self._opened is not None:
+            raise self._opened
+
+    async def commit(self, scope: Scope, planning: Planning) -> Plan:
+        """The plan, once it is on disk.
+
+        A caller that is cancelled withdraws a commit that has not begun; one that has begun stands.
+        """
+        if self._closed:
+            raise StoreClosed
+        request = Request(scope, planning)
+        self._queue.put(request)
+        try:
+            return await request.future
+        except asyncio.CancelledError:
+            request.withdrawn = True
+            raise
+
+    def end(self) -> None:
+        """Take no more commits, and end after what is queued."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+
+    def join(self) -> None:
+        """Block until the connection is closed."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._connection = self._connect()
+        except (apsw.Error, ClewError, OSError) as error:
+            self._opened = error
+            return
+        finally:
+            self._ready.set()
+        # SQLite's own checkpoint runs inside the commit, and its failure would look like the commit's.
+        self._connection.wal_autocheckpoint(0)
+        self._connection.set_wal_hook(self._note_pages)
+        try:
+            while group := self._next_group():
+                self._answer(group, self._commit_group(group))
+                if self._pages >= CHECKPOINT_PAGES:
+                    self._checkpoint()
+        finally:
+            with suppress(apsw.Error):  # the last checkpoint may fail; the WAL holds everything
+                self._file.close(self._connection)
+
+    def _note_pages(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        """Move the WAL into the file, after everybody was answered. What cannot be moved now waits."""
+        self._pages = 0
+        with suppress(apsw.Error, ClewError), self._file.checkpoint_turn() as is_ours:
+            # Pages must not be moved into a file that they do not belong to.
+            self._file.check(self._connection)
+            if is_ours:
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def _next_group(self) -> list[Request]:
+        """All that waits now, at least one; empty when it is time to end."""
+        group: list[Request] = []
+        request = self._queue.get()
+        while request is not None:
+            group.append(request)
+            if len(group) == MOST_TOGETHER:
+                return group
+            try:
+                request = self._queue.get_nowait()
+            except queue.Empty:
+                return group
+        if group:
+            self._queue.put(None)
+        return group
+
+    def _answer(self, group: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
+        """Wake each waiting loop once."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Request, Outcome]]] = {}
+        for request, outcome in zip(group, outcomes, strict=True):
+            by_loop.setdefault(request.loop, []).append((request, outcome))
+        for loop, answers in by_loop.items():
+            with suppress(RuntimeError):  # the loop was closed, so nobody waits there any more
+                loop.call_soon_threadsafe(_deliver, answers)
+
+    def _commit_group(self, group: Sequence[Request]) -> list[Outcome]:
+        """One transaction for all; if it fails as a whole, each on its own.
+
+        If the file is lost they are not tried again: what was committed may be somewhere after all.
+        """
+        failure: ClewError
+        try:
+            self._file.take_turn()
+            try:
+                return self._transaction(group)
+            finally:
+                self._file.give_turn()
+        except StoreFileLost as lost:
+            return [copy(lost) for _ in group]
+        except ClewError as error:
+            failure = error
+        except apsw.Error as error:
+            failure = self._failure(error)
+        except (OverflowError, ValueError, TypeError) as error:  # it must not end the writer
+            failure = InvalidArgument(problem=f"SQLite cannot store this: {error}.")
+            failure.__cause__ = error
+        if len(group) == 1:
+            return [failure]
+        return [outcome for request in group for outcome in self._commit_group([request])]
+
+    def _failure(self, error: apsw.Error) -> ClewError:
+        """Our error for one of the driver: that the file is lost, if that is the reason."""
+        failure = ours(error, self._store)
+        try:
+            self._file.check(self._connection)
+        except StoreFileLost as lost:
+            failure = lost
+        failure.__cause__ = error
+        return failure
+
+    def _transaction(self, group: Sequence[Request]) -> list[Outcome]:
+        self._file.look(time.monotonic())
+        self._new.clear()
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._check_format()
+            outcomes = [self._one(request) for request in group]
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            self._logs.forget()
+            raise
+        self._data_version = self._connection.data_version()
+        # Only now is it known where the commit went: nothing is acknowledged into a file that nobody finds.
+        self._file.check_commit(self._connection)
+        for (tenant, id), known in self._new.items():
+            self._heads.learn(tenant, {id: known})
+        return outcomes
+
+    def _check_format(self) -> None:
+        """Look at the format of the file again if anybody else has written to it since the last commit."""
+        version = self._connection.data_version()
+        if version != self._data_version:
+            check_format(self._connection, self._store)
+
+    def _one(self, request: Request) -> Outcome:
+        """Apply one commit; what it refuses is its own outcome, not the group's."""
+        if request.withdrawn:
+            return StorageError(store=self._store, problem="the commit was withdrawn before it began")
+        stale: Sequence[Effect] = ()
+        for fresh in (False, True):
+            planned = self._plan(request, fresh=fresh)
+            if isinstance(planned, Plan):
+                if self._applied(request, planned):
+                    return planned
+                stale = planned.effects
+            elif fresh:  # what was remembered may be out of date; only what is read now counts
+                return planned
+        return obstacle(stale)
+
+    def _plan(self, request: Request, *, fresh: bool) -> Outcome:
+        """The plan, or why there is none."""
+        with _Caught() as caught:
+            setting = self._setting(request.scope, fresh=fresh)
+            return answered(request.planning(setting), Answers(self._connection, request.scope, self._logs))
+        if isinstance(caught.error, apsw.Error):
+            raise caught.error
+        return caught.error
+
+    def _applied(self, request: Request, plan: Plan) -> bool:
+        """Apply a plan, if what it assumes is so."""
+        effects = Effects(self._connection, request.scope, self._logs)
+        try:
+            if _fails_first(plan.effects):
+                effects.apply(plan.effects)
+            else:
+                self._guarded(effects, plan)
+        except Stale:
+            return False
+        for id, known in plan.known.items():
+            self._new[request.scope.tenant, id] = known
+        return True
+
+    def _guarded(self, effects: Effects, plan: Plan) -> None:
+        """Apply effects so that a stale one undoes those before it."""
+        self._connection.execute("SAVEPOINT one")
+        try:
+            effects.apply(plan.effects)
+        except Stale:
+            self._connection.execute("ROLLBACK TO one")
+            self._connection.execute("RELEASE one")
+            self._logs.forget()
+            raise
+        self._connection.execute("RELEASE one")
+
+    def _setting(self, scope: Scope, *, fresh: bool) -> Setting:
+        remembered = self._heads.of(scope.tenant)
+
+        def known(id: str) -> Known | None:
+            return self._new[scope.tenant, id] if (scope.tenant, id) in self._new else remembered(id)
+
+        return Setting(
+            scope=scope,
+            now=self._clock(),
+            random=self._random,
+            new_key=self._new_key,
+            known=known,
+            fresh=fresh,
+        )
+
+    def _new_key(self) -> int:
+        """A key that no thread ever had, nor any other that is planned but not yet written."""
+        rows = rows_of(self._connection, QUERIES["last_thread_key"], ())
+        self._last_key = max(self._last_key, int(rows[0][0]) if rows else 0) + 1
+        return self._last_key
+
+
+class _Caught:
+    """Takes whatever a planning raises: it belongs to whoever asked, and must not end the writer."""
+
+    error: Exception
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if isinstance(error, Exception):
+            self.error = error
+            return True
+        return False
+
+
+def _fails_first(effects: Sequence[Effect]) -> bool:
+    """Whether effects that turn out stale do so before anything is written."""
+    return len(effects) == 1 and isinstance(effects[0], Advance) and effects[0].name is None
+
+
+def _deliver(answers: list[tuple[Request, Any]]) -> None:
+    for request, outcome in answers:
+        if request.future.done():
+            continue
+        if isinstance(outcome, Exception):
+            request.future.set_exception(outcome)
+        else:
+            request.future.set_result(outcome)

@@ -1,0 +1,299 @@
+"""The same API, blocking: one event loop in a thread of its own, and nothing else.
+
+    with clew.sync.open("sqlite:///agent.db") as db:
+        thread = db.create("alice-s1", owner="alice")
+        thread.append(items=[clew.user("Hi")])
+
+Every method is made from its async namesake, with its parameters, types and errors. Any thread may call it.
+Each call holds up the thread that makes it, so inside an event loop use ``clew.open`` instead.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from functools import update_wrapper
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
+
+from clew.core.arguments import check_arguments
+from clew.core.encoding import Id
+from clew.core.errors import StoreClosed
+from clew.core.ports import Files
+from clew.core.values import HISTORY, Limits
+from clew.opening import open as open_async
+from clew.threads.database import Database as AsyncDatabase
+from clew.threads.jobs import Jobs as AsyncJobs
+from clew.threads.log import Log as AsyncLog
+from clew.threads.records import Records as AsyncRecords
+from clew.threads.retention import Retention as AsyncRetention
+from clew.threads.thread import Thread as AsyncThread
+
+A = TypeVar("A")
+R = TypeVar("R")
+S = TypeVar("S", bound="_Front[Any]")
+P = ParamSpec("P")
+
+_END = object()
+
+
+class BackgroundLoop:
+    """An event loop that runs in a thread of its own, for whoever must not be held up by one."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._open = True
+        self._thread = threading.Thread(target=self._loop.run_forever, name="clew", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """What a call comes to; giving up waiting for it cancels it.
+
+        Raises:
+            StoreClosed: The loop has ended, or ends meanwhile.
+        """
+
+        async def waiting() -> R:
+            return await work(*args, **kwargs)
+
+        with self._lock:  # what is begun before the end is seen by the end
+            if not self._open:
+                raise StoreClosed
+            result = asyncio.run_coroutine_threadsafe(waiting(), self._loop)
+        try:
+            return result.result()
+        except CancelledError:
+            raise StoreClosed from None
+        except BaseException:
+            result.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the loop and its thread; whoever still waits for it is told."""
+        with self._lock:
+            if not self._open:
+                return
+            self._open = False
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
+        await self._loop.shutdown_default_executor()
+
+
+class _Front(Generic[A]):
+    """What blocks in front of something that is awaited."""
+
+    def __init__(self, behind: A, loop: BackgroundLoop) -> None:
+        self._behind = behind
+        self._loop = loop
+
+    def __repr__(self) -> str:
+        return repr(self._behind)
+
+
+def _blocking(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], R]:
+    """An async method that blocks until it is done."""
+
+    def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._loop.run(method, self._behind, *args, **kwargs)
+
+    return cast("Callable[Concatenate[Any, P], R]", update_wrapper(call, method))
+
+
+def _making(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]], front: Callable[[R, BackgroundLoop], S]
+) -> Callable[Concatenate[Any, P], S]:
+    """The same for a method whose result blocks too."""
+
+    def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> S:
+        return front(self._loop.run(method, self._behind, *args, **kwargs), self._loop)
+
+    return cast("Callable[Concatenate[Any, P], S]", update_wrapper(call, method))
+
+
+def _stepping(
+    method: Callable[Concatenate[A, P], AsyncIterator[R]],
+) -> Callable[Concatenate[Any, P], Iterator[R]]:
+    """An async iterator, one blocking step at a time."""
+
+    def call(self: _Front[A], *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+        return _steps(method(self._behind, *args, **kwargs), self._loop)
+
+    return cast("Callable[Concatenate[Any, P], Iterator[R]]", update_wrapper(call, method))
+
+
+def _steps(steps: AsyncIterator[R], loop: BackgroundLoop) -> Iterator[R]:
+    try:
+        while (step := loop.run(anext, steps, _END)) is not _END:
+            yield cast("R", step)
+    finally:
+        if isinstance(steps, AsyncGenerator):
+            with suppress(StoreClosed):  # which ends it too
+                loop.run(steps.aclose)
+
+
+class Log(_Front[AsyncLog]):
+    """One log of a thread."""
+
+    pop = _blocking(AsyncLog.pop)
+    clear = _blocking(AsyncLog.clear)
+    compact = _blocking(AsyncLog.compact)
+
+
+class Records(_Front[AsyncRecords]):
+    """The records of one tenant, as one user sees them."""
+
+    put = _blocking(AsyncRecords.put)
+    get = _blocking(AsyncRecords.get)
+    find = _blocking(AsyncRecords.find)
+    drop = _blocking(AsyncRecords.drop)
+
+
+class Jobs(_Front[AsyncJobs]):
+    """The jobs of one tenant."""
+
+    enqueue = _blocking(AsyncJobs.enqueue)
+    claim = _blocking(AsyncJobs.claim)
+    extend = _blocking(AsyncJobs.extend)
+    finish = _blocking(AsyncJobs.finish)
+    fail = _blocking(AsyncJobs.fail)
+    release = _blocking(AsyncJobs.release)
+    retry = _blocking(AsyncJobs.retry)
+    get = _blocking(AsyncJobs.get)
+    list = _blocking(AsyncJobs.list)
+
+
+class Thread(_Front[AsyncThread]):
+    """A thread by its id, as one tenant and user see it."""
+
+    @property
+    def id(self) -> str:
+        """The thread's id."""
+        return self._behind.id
+
+    @check_arguments
+    def log(self, name: Id = HISTORY) -> Log:
+        """One of the thread's logs, to take from it."""
+        return Log(self._behind.log(name), self._loop)
+
+    append = _blocking(AsyncThread.append)
+    head = _blocking(AsyncThread.head)
+    state = _blocking(AsyncThread.state)
+    items = _blocking(AsyncThread.items)
+    named = _blocking(AsyncThread.named)
+    changesets = _blocking(AsyncThread.changesets)
+    diff = _blocking(AsyncThread.diff)
+    delete = _blocking(AsyncThread.delete)
+    repair = _blocking(AsyncThread.repair)
+    erase = _blocking(AsyncThread.erase)
+    verify = _blocking(AsyncThread.verify)
+    changed = _blocking(AsyncThread.changed)
+    watch = _stepping(AsyncThread.watch)
+
+    @check_arguments
+    def fork(self, id: Id, *, at: int | None = None) -> "Thread":
+        """A new thread that goes its own way from a version of this one."""
+        return Thread(self._loop.run(self._behind.fork, id, at=at), self._loop)
+
+
+class Retention(_Front[AsyncRetention]):
+    """Holds, rules and receipts of one tenant, for its operators."""
+
+    hold = _blocking(AsyncRetention.hold)
+    release = _blocking(AsyncRetention.release)
+    holds = _blocking(AsyncRetention.holds)
+    receipts = _blocking(AsyncRetention.receipts)
+    settle = _blocking(AsyncRetention.settle)
+    rules = _blocking(AsyncRetention.rules)
+    add = _blocking(AsyncRetention.add)
+    drop = _blocking(AsyncRetention.drop)
+    apply = _blocking(AsyncRetention.apply)
+
+
+class Database(_Front[AsyncDatabase]):
+    """Threads, records and jobs, as one tenant and user see them."""
+
+    create = _making(AsyncDatabase.create, Thread)
+    threads = _blocking(AsyncDatabase.threads)
+    commit = _blocking(AsyncDatabase.commit)
+    committed = _blocking(AsyncDatabase.committed)
+    search = _blocking(AsyncDatabase.search)
+    index = _blocking(AsyncDatabase.index)
+    erase = _blocking(AsyncDatabase.erase)
+    report = _blocking(AsyncDatabase.report)
+
+    @property
+    def tenant(self) -> str:
+        """Whose threads these are."""
+        return self._behind.tenant
+
+    @property
+    def user(self) -> str | None:
+        """On whose behalf it is used; None for all users of the tenant."""
+        return self._behind.user
+
+    @property
+    def records(self) -> Records:
+        """Small documents beside the threads."""
+        return Records(self._behind.records, self._loop)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Work to be done later."""
+        return Jobs(self._behind.jobs, self._loop)
+
+    @property
+    def retention(self) -> Retention:
+        """What must stay, what may go, and receipts of what went. For operators."""
+        return Retention(self._behind.retention, self._loop)
+
+    @check_arguments
+    def scope(self, *, tenant: Id, user: Id | None = None) -> "Database":
+        """The same store for another tenant, or for one user of it."""
+        return Database(self._behind.scope(tenant=tenant, user=user), self._loop)
+
+    @check_arguments
+    def thread(self, id: Id) -> Thread:
+        """A thread by its id; whether it exists shows when it is used."""
+        return Thread(self._behind.thread(id), self._loop)
+
+
+class Opened(Database):
+    """A database that was opened here, to be closed here."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store and end the loop's thread."""
+        with suppress(StoreClosed):  # twice is once
+            self._loop.run(self._behind.close)
+        self._loop.close()
+
+
+@check_arguments
+def open(url: str, *, limits: Limits | None = None, files: Files | None = None) -> Opened:
+    """Open the database at a URL: ``memory://``, ``sqlite:///path`` or ``postgresql://…``."""
+    loop = BackgroundLoop()
+    try:
+        return Opened(loop.run(open_async, url, limits=limits, files=files), loop)
+    except BaseException:
+        loop.close()
+        raise

@@ -1,0 +1,40 @@
+"""What tests of stores, and of code that uses them, are made of: a contract, a machine, faults, a clock."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from clew.core.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from clew.testing.clock import Clock
+    from clew.testing.contract import StoreContract
+    from clew.testing.damage import Damage
+    from clew.testing.faults import FailingStore
+    from clew.testing.given import Opening
+    from clew.testing.machine import store_machine
+    from clew.testing.scripted import ScriptedModel
+
+__all__ = ["Clock", "Damage", "FailingStore", "Opening", "ScriptedModel", "StoreContract", "store_machine"]
+
+_HOMES = {
+    "Clock": "clock",
+    "Damage": "damage",
+    "FailingStore": "faults",
+    "Opening": "given",
+    "ScriptedModel": "scripted",
+    "StoreContract": "contract",
+    "store_machine": "machine",
+}
+_EXTRA = {"hypothesis", "pytest", "pytest_asyncio"}
+
+
+def __getattr__(name: str) -> object:
+    """What is exported, imported when it is first asked for, since not all of it is always installed."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRA:
+            raise
+        raise MissingExtra(extra="testing", package=error.name.replace("_", "-")) from error

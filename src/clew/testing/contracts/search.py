@@ -1,0 +1,274 @@
+"""Search by words: what is indexed, what is not yet, what nobody may find."""
+
+# ruff: noqa: D102, FBT001 - tests are named by sentences, and take fixtures.
+
+import asyncio
+
+import pytest
+
+from clew.core.items import assistant, call, result, user
+from clew.core.ports import Store
+from clew.core.values import Item, Scope
+from clew.testing.given import Given
+from clew.threads.database import Database
+from clew.threads.search import index_pending
+from clew.threads.thread import Thread
+
+
+async def found(db: Database, query: str) -> list[str]:
+    """The texts that a search finds, in order of the alphabet."""
+    return sorted(hit.text for hit in await db.search(query))
+
+
+class SearchContract(Given):
+    """How texts are found."""
+
+    @pytest.fixture(params=[True, False], ids=["indexed", "tail"])
+    def indexed(self, request: pytest.FixtureRequest) -> bool:
+        """Whether the index holds what is searched, or not yet."""
+        return bool(request.param)
+
+    async def settle(self, store: Store, indexed: bool) -> None:
+        """Bring the index up to date, if the test is about the index."""
+        if indexed:
+            await index_pending(store, Scope())
+
+    @pytest.mark.promise("T-14")
+    async def test_what_was_ended_stands_in_nobodys_way(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        thread = await db.create("thread")
+        await thread.append(items=[user("apple") for _ in range(30)])
+        await thread.log().clear()
+        await thread.append(items=[user("a long story of a tree and an apple")])
+        await self.settle(store, indexed)
+
+        assert len(await db.search("apple", limit=1)) == 1
+        assert len(await db.search("apple", limit=5)) == 1
+
+    @pytest.mark.promise("T-14")
+    async def test_items_are_found_by_all_of_the_words(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        thread = await db.create("thread")
+        await thread.append(
+            items=[user("the quick brown fox"), assistant("a lazy brown dog"), user("quick!")]
+        )
+        await self.settle(store, indexed)
+
+        assert await found(db, "brown") == ["a lazy brown dog", "the quick brown fox"]
+        assert await found(db, "fox quick") == ["the quick brown fox"]
+        assert await found(db, "fox dog") == []
+        assert await found(db, "bro") == []
+        assert await found(db, "") == []
+
+    @pytest.mark.promise("T-14")
+    @pytest.mark.parametrize(
+        ("text", "query"),
+        [
+            ("Café CRÈME", "cafe creme"),
+            ("ÀÉÎÕÜ", "aeiou"),
+            ("straße", "STRASSE"),
+            ("Привет, мир", "привет"),
+            ("snake_case name", "snake_case"),
+            ("snake_case name", "case"),
+            ("it's 42 o'clock", "42"),
+            ("tab\tand\nline", "line"),
+            ("nul\x00inside", "inside"),
+            ('quoted "words" AND OR NOT *', "or not and"),
+        ],
+    )
+    async def test_words_are_compared_without_case_and_accents(
+        self, store: Store, db: Database, indexed: bool, text: str, query: str
+    ) -> None:
+        thread = await db.create("thread")
+        await thread.append(items=[user(text), user("something else")])
+        await self.settle(store, indexed)
+
+        assert await found(db, query) == [text]
+
+    @pytest.mark.promise("T-14")
+    @pytest.mark.parametrize(
+        "query", ['"', "'", 'a" OR b', "x NEAR y", "*", "col:word", "(", "%", "\\", "\x00", "&|!"]
+    )
+    async def test_a_query_is_never_a_language(
+        self, store: Store, db: Database, indexed: bool, query: str
+    ) -> None:
+        thread = await db.create("thread")
+        await thread.append(items=[user("plain text")])
+        await self.settle(store, indexed)
+
+        assert await found(db, query) == []
+
+    @pytest.mark.promise("T-14")
+    async def test_a_hit_says_where_it_stands(self, store: Store, db: Database, indexed: bool) -> None:
+        thread = await db.create("thread")
+        await thread.append(items=[user("one"), user("two")])
+        await self.settle(store, indexed)
+
+        (hit,) = await db.search("two")
+        (item,) = await thread.items(last=1)
+        assert (hit.thread, hit.log, hit.place, hit.version) == ("thread", "history", item.place, 1)
+
+    @pytest.mark.promise("T-14")
+    async def test_tool_calls_and_guests_are_found(self, store: Store, db: Database, indexed: bool) -> None:
+        thread = await db.create("thread")
+        guest = Item(
+            body={"role": "user", "content": [{"type": "text", "text": "guest words"}]}, format="openai"
+        )
+        opaque = Item(body=b"opaque words", codec="msgpack", format="langchain")
+        await thread.append(
+            items=[call("c", "f", "argument words"), result("c", "output words"), guest, opaque]
+        )
+        await self.settle(store, indexed)
+
+        assert await found(db, "words") == ["argument words", "guest words", "output words"]
+
+    @pytest.mark.promise("T-14", "S-03")
+    async def test_what_was_taken_away_is_not_found(self, store: Store, db: Database, indexed: bool) -> None:
+        thread = await db.create("thread")
+        await thread.append(items=[user("fox one"), user("fox two"), user("fox three")])
+        await self.settle(store, indexed)
+        await thread.log().pop()
+        before = await found(db, "fox")
+        await thread.log().clear()
+
+        assert (before, await found(db, "fox")) == (["fox one", "fox two"], [])
+
+    @pytest.mark.promise("T-14", "B-03")
+    async def test_a_deleted_thread_is_not_found(self, store: Store, db: Database, indexed: bool) -> None:
+        thread = await db.create("thread")
+        await thread.append(items=[user("fox")])
+        await self.settle(store, indexed)
+        await thread.delete()
+
+        assert await found(db, "fox") == []
+
+    @pytest.mark.promise("T-14", "S-05")
+    async def test_nobody_finds_what_is_another_users(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        for tenant, user_id in [("default", "alice"), ("default", "bob"), ("acme", "alice")]:
+            theirs = db.scope(tenant=tenant, user=user_id)
+            await (await theirs.create(f"{user_id}s")).append(items=[user(f"fox of {user_id} at {tenant}")])
+        await self.settle(store, indexed)
+
+        assert await found(db.scope(tenant="default", user="alice"), "fox") == ["fox of alice at default"]
+        assert await found(db, "fox") == ["fox of alice at default", "fox of bob at default"]
+        assert await found(db.scope(tenant="acme"), "fox") == ["fox of alice at acme"]
+        assert await found(db.scope(tenant="other"), "fox") == []
+
+    @pytest.mark.promise("T-14")
+    async def test_the_index_and_the_tail_are_searched_together(self, store: Store, thread: Thread) -> None:
+        db = Database(store)
+        await thread.append(items=[user("fox indexed")])
+        await index_pending(store, Scope())
+        await thread.append(items=[user("fox in the tail")])
+
+        assert await found(db, "fox") == ["fox in the tail", "fox indexed"]
+
+    @pytest.mark.promise("T-14")
+    async def test_a_long_tail_is_searched_to_its_end(self, store: Store, thread: Thread) -> None:
+        await asyncio.gather(*(thread.append(items=[user(f"word {n}")]) for n in range(300)))
+        await thread.append(items=[user("the needle")])
+
+        assert await found(Database(store), "needle") == ["the needle"]
+
+    @pytest.mark.promise("T-14", "B-12")
+    async def test_items_are_found_by_any_of_the_words_the_rarest_counting_most(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        thread = await db.create("thread")
+        dogs = [user(f"the big dog number {n}") for n in range(12)]
+        await thread.append(items=[*dogs, user("a fox over there"), user("cat")])
+        await self.settle(store, indexed)
+        hits = await db.search("THE big dog, a fox, or a hen?", any=True, limit=3)
+
+        assert [hit.text[:7] for hit in hits] == ["a fox o", "the big", "the big"]
+        assert hits[0].score > hits[1].score > 0
+        assert await db.search("hen", any=True) == []
+
+    @pytest.mark.promise("T-14", "B-12")
+    async def test_a_text_with_more_of_the_words_is_better(self, store: Store, thread: Thread) -> None:
+        await thread.append(items=[user("red apple"), user("red green pear"), user("blue red green plum")])
+        hits = await Database(store).search("blue green red", any=True)
+
+        assert [hit.text for hit in hits] == ["blue red green plum", "red green pear", "red apple"]
+
+    @pytest.mark.promise("T-14", "B-12")
+    @pytest.mark.parametrize("any", [True, False])
+    async def test_a_search_keeps_to_a_thread_and_a_log(
+        self, store: Store, db: Database, indexed: bool, any: bool
+    ) -> None:
+        for id in ("one", "two"):
+            thread = await db.create(id)
+            items = [Item(body=f"fox of {id} in {log}", log=log) for log in ("facts", "arcs")]
+            await thread.append(items=items)
+        await self.settle(store, indexed)
+
+        async def texts(thread: str | None, log: str | None) -> list[str]:
+            return sorted(hit.text for hit in await db.search("fox", any=any, thread=thread, log=log))
+
+        assert await texts("one", "facts") == ["fox of one in facts"]
+        assert await texts("two", None) == ["fox of two in arcs", "fox of two in facts"]
+        assert await texts(None, "arcs") == ["fox of one in arcs", "fox of two in arcs"]
+        assert await texts("three", None) == []
+
+    @pytest.mark.promise("T-14", "B-12", "S-05")
+    async def test_any_of_the_words_finds_only_what_one_may_see(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        for tenant, user_id in [("default", "alice"), ("default", "bob"), ("acme", "alice")]:
+            theirs = db.scope(tenant=tenant, user=user_id)
+            await (await theirs.create(f"{user_id}s")).append(items=[user(f"fox of {user_id} at {tenant}")])
+        await self.settle(store, indexed)
+        alice = db.scope(tenant="default", user="alice")
+
+        assert [hit.text for hit in await alice.search("fox", any=True)] == ["fox of alice at default"]
+        assert await alice.search("fox", any=True, thread="bobs") == []
+        assert await alice.search("fox", any=True, owner="bob") == []
+        assert [hit.text for hit in await db.search("fox", any=True, owner="bob")] == [
+            "fox of bob at default"
+        ]
+
+    @pytest.mark.promise("T-14", "S-03")
+    async def test_any_of_the_words_does_not_find_what_was_taken_away(
+        self, store: Store, db: Database, indexed: bool
+    ) -> None:
+        thread = await db.create("thread")
+        await thread.append(items=[user("fox one"), user("fox two"), user("fox three")])
+        await self.settle(store, indexed)
+        await thread.log().pop()
+
+        assert sorted(hit.text for hit in await db.search("fox", any=True, limit=1)) == ["fox two"]
+        assert len(await db.search("fox", any=True)) == 2
+
+    @pytest.mark.promise("T-14", "B-12")
+    async def test_among_very_many_texts_the_one_with_all_common_words_is_found(
+        self, store: Store, thread: Thread
+    ) -> None:
+        await thread.append(items=[user("my sister works"), *(user(f"my {n}") for n in range(600))])
+        await thread.append(items=[user(f"sister {n}") for n in range(600)])
+        await thread.append(items=[user(f"works {n}") for n in range(600)])
+        hits = await Database(store).search("my sister works", any=True, thread="thread", limit=3)
+
+        assert hits[0].text == "my sister works"
+        assert len(hits) == 3
+
+    @pytest.mark.promise("T-14")
+    async def test_indexing_twice_finds_once(self, store: Store, thread: Thread) -> None:
+        await thread.append(items=[user("fox")])
+        done = [await index_pending(store, Scope()), await index_pending(store, Scope())]
+
+        assert (done, await found(Database(store), "fox")) == ([1, 0], ["fox"])
+
+    @pytest.mark.promise("T-14")
+    async def test_the_best_hits_come_first_and_no_more_than_asked_for(
+        self, store: Store, db: Database
+    ) -> None:
+        thread = await db.create("thread")
+        await thread.append(items=[user("fox " + "word " * 200), user("fox fox"), *[user("cat")] * 5])
+        await index_pending(store, Scope())
+
+        hits = await db.search("fox", limit=1)
+        assert [hit.text for hit in hits] == ["fox fox"]

@@ -1,0 +1,99 @@
+"""A store that fails, or is cancelled, at its nth call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, TypeVar
+
+from clew.core.errors import OutcomeUnknown, StoreUnavailable
+from clew.core.planning import Plan, Setting
+from clew.core.ports import Report, Scrubbed, Store
+from clew.core.rows import Asking
+from clew.core.values import Job, Limits, Scope
+
+T = TypeVar("T")
+
+
+class FailingStore:
+    """Another store, except that call number ``fail_at`` (counted from 1) goes wrong, once.
+
+    ``how`` says in which way: ``error`` fails before the call reaches the store; ``after`` lets the store
+    finish and loses its answer, as a broken connection does; ``cancel`` cancels the call while the store is
+    at it. With ``only`` just the calls of that kind count. ``calls`` counts the calls so far, so that a test
+    can fail each one in turn.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        fail_at: int,
+        how: Literal["error", "cancel", "after"] = "error",
+        only: Literal["read", "change"] | None = None,
+    ) -> None:
+        self.name = store.name
+        self.limits: Limits = store.limits
+        self.calls = 0
+        self._store = store
+        self._fail_at = fail_at
+        self._how = how
+        self._only = only
+
+    async def read(self, scope: Scope, asking: Asking[T]) -> T:
+        """The result of a reading."""
+        return await self._call(lambda: self._store.read(scope, asking), "read")
+
+    async def change(self, scope: Scope, planning: Callable[[Setting], Asking[Plan]]) -> Plan:
+        """The plan that was applied."""
+        return await self._call(lambda: self._store.change(scope, planning), "change")
+
+    async def claim(self, scope: Scope, kinds: Sequence[str], limit: int, lease_ms: int) -> list[Job]:
+        """Jobs that are due."""
+        return await self._call(lambda: self._store.claim(scope, kinds, limit, lease_ms))
+
+    async def changed(self, scope: Scope, thread: str, after: int, timeout: float) -> None:
+        """Return once the thread may be past a version."""
+        await self._call(lambda: self._store.changed(scope, thread, after, timeout))
+
+    async def stirred(self, after: int, timeout: float) -> int:
+        """A number that differs once anybody may have changed a thread."""
+        return await self._call(lambda: self._store.stirred(after, timeout))
+
+    def now(self) -> int:
+        """The time by the clock that all who write share."""
+        return self._store.now()
+
+    async def report(self) -> Report:
+        """What the store says about its health."""
+        return await self._store.report()
+
+    async def scrub(self) -> Scrubbed:
+        """Leave no trace of rows that were removed."""
+        return await self._store.scrub()
+
+    async def close(self) -> None:
+        """Close the store behind."""
+        await self._store.close()
+
+    async def _call(self, call: Callable[[], Awaitable[T]], kind: str = "other") -> T:
+        if self._only not in (None, kind):
+            return await call()
+        self.calls += 1
+        if self.calls != self._fail_at:
+            return await call()
+        if self._how == "error":
+            raise StoreUnavailable(problem="it fails on purpose, before the call")
+        if self._how == "cancel":
+            await _cancelled(call)
+            raise asyncio.CancelledError
+        await call()
+        raise OutcomeUnknown(problem="it fails on purpose, after the call")
+
+
+async def _cancelled(call: Callable[[], Awaitable[object]]) -> None:
+    """Begin a call and cancel it at its first pause."""
+    task = asyncio.ensure_future(call())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,269 @@
+"""A machine that drives any store beside the one in memory, at random, and compares all there is to see."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import msgspec
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from clew.core.encoding import JSON
+from clew.core.errors import ClewError
+from clew.core.items import user
+from clew.core.ops import Op
+from clew.core.values import (
+    Changeset,
+    Committed,
+    Drop,
+    Expect,
+    Head,
+    Item,
+    Put,
+    Record,
+    RecordQuery,
+    Scope,
+    Window,
+)
+from clew.stores.memory import MemoryStore
+from clew.testing import draws
+from clew.testing.clock import Clock
+from clew.testing.given import Opening
+from clew.threads.database import Database
+from clew.threads.search import index_pending
+
+T = TypeVar("T")
+Attempt = Callable[[Database], Awaitable[object]]
+STEPS = 30
+
+
+def run_machine(opening: Opening, *, examples: int = 25, steps: int = STEPS) -> None:
+    """Drive a store through some random lives. Must not be called from a running event loop."""
+    run_state_machine_as_test(
+        store_machine(opening),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def store_machine(opening: Opening) -> type["StoreMachine"]:
+    """A machine for the store that is opened so. ``store_machine(opening).TestCase`` is a test."""
+
+    class Machine(StoreMachine):
+        def opened(self) -> Opening:
+            return opening
+
+    return Machine
+
+
+def plain(value: object) -> object:
+    """What two stores must agree on: everything but hashes, which hold salts."""
+    match value:
+        case Committed():
+            return value.thread, value.version, value.time, value.repeated
+        case Head() | Changeset():
+            return msgspec.to_builtins(msgspec.structs.replace(value, hash=b""))
+        case Window():
+            return [plain(item) for item in value], [plain(entry) for entry in value.broken], value.version
+        case list() | tuple():
+            return [plain(part) for part in value]
+        case msgspec.Struct():
+            return msgspec.to_builtins(value)
+    return value
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """A store and the one in memory, side by side, in an event loop of their own."""
+
+    def opened(self) -> Opening:
+        """How the store is opened."""
+        raise NotImplementedError
+
+    @initialize()
+    def open(self) -> None:
+        """Open both; the store may hold other tenants, so a new one is taken."""
+        self.clock = Clock()
+        self.stack = AsyncExitStack()
+        self.runner = asyncio.Runner()
+        self.scope = Scope(tenant=f"machine-{uuid4().hex}")
+        store = self.runner.run(self.stack.enter_async_context(self.opened()(self.clock)))
+        self.pair = [Database(store, self.scope), Database(MemoryStore(clock=self.clock), self.scope)]
+        for id in ("a", "b"):  # so that most of what is drawn meets a thread
+            self.create(id)
+
+    def teardown(self) -> None:
+        """Look at everything once more, and close."""
+        if not hasattr(self, "runner"):
+            return
+        try:
+            self.compare_everything()
+        finally:
+            self.runner.run(self.stack.aclose())
+            self.runner.close()
+
+    def both(self, attempt: Attempt) -> object:
+        """Do the same to both; what it came to in each must be the same."""
+        ours, expected = [self.runner.run(_outcome(attempt, db)) for db in self.pair]
+        assert ours == expected
+        return ours
+
+    def compare_everything(self) -> None:
+        """Read all of every thread, at every version, and check it."""
+        page = self.runner.run(self.pair[1].threads(limit=100))
+        self.both(lambda db: db.threads(limit=100))
+        self.both(lambda db: db.records.find(RecordQuery(kind="k", limit=1000)))
+        for summary in page.threads:
+            self.both(_changesets_of(summary.id))
+            for version in range(summary.version + 1):
+                self.both(_head_of(summary.id, version))
+                for log in draws.LOGS:
+                    self.both(_items_of(summary.id, version, log))
+            for db in self.pair:
+                assert self.runner.run(db.thread(summary.id).verify()).problems == ()
+
+    @rule(ms=st.integers(-5, 50))
+    def pass_time(self, ms: int) -> None:
+        """Time passes, or the clock is set back."""
+        self.clock.advance(ms)
+
+    @rule(id=draws.thread_ids)
+    def create(self, id: str) -> None:
+        """A new thread, unless the id is taken."""
+        self.both(lambda db: _done(db.create(id)))
+
+    @rule(id=draws.thread_ids, change=draws.changesets, expect=draws.expects)
+    def append(self, id: str, change: Changeset, expect: Expect) -> None:
+        """A changeset, which may be stale, ill-typed, repeated or a repetition in name only."""
+        self.both(lambda db: db.thread(id).append(change, expect=expect))
+        self.both(lambda db: db.thread(id).head())
+
+    @rule(id=draws.thread_ids, ops=st.lists(draws.ops, min_size=1, max_size=4))
+    def patch(self, id: str, ops: list[Op]) -> None:
+        """A change of state, each op in a changeset of its own, so that many fit."""
+        for op in ops:
+            self.both(_patched(id, op))
+        self.both(lambda db: db.thread(id).state())
+
+    @rule(id=draws.thread_ids, log=draws.logs, at=st.integers(0, 8), offset=st.integers(-1, 5))
+    def insert(self, id: str, log: str, at: int, offset: int) -> None:
+        """An item between two others, or where none can be."""
+        item = Item(body={"content": "between"}, log=log, place=256 * at + offset)
+        self.both(lambda db: db.thread(id).append(items=[item]))
+        self.both(lambda db: db.thread(id).items(log=log))
+
+    @rule(id=draws.thread_ids, log=draws.logs)
+    def pop(self, id: str, log: str) -> None:
+        """The newest item taken away."""
+        self.both(lambda db: db.thread(id).log(log).pop())
+        self.both(lambda db: db.thread(id).items(log=log))
+
+    @rule(id=draws.thread_ids, log=draws.logs)
+    def clear(self, id: str, log: str) -> None:
+        """All items taken away."""
+        self.both(lambda db: db.thread(id).log(log).clear())
+
+    @rule(id=draws.thread_ids, log=draws.logs, keep=st.integers(0, 4), count=st.integers(0, 2))
+    def compact(self, id: str, log: str, keep: int, count: int) -> None:
+        """A summary in the place of older items."""
+        summary = [user(f"summary {n}") for n in range(count)]
+        self.both(lambda db: db.thread(id).log(log).compact(summary, keep=keep))
+        self.both(lambda db: db.thread(id).items(log=log))
+
+    @rule(id=draws.thread_ids, new=draws.thread_ids, at=st.none() | st.integers(0, 12))
+    def fork(self, id: str, new: str, at: int | None) -> None:
+        """A fork at some version, if there is such a one."""
+        self.both(lambda db: _done(db.thread(id).fork(new, at=at)))
+        self.both(lambda db: db.thread(new).head())
+
+    @rule(id=draws.thread_ids)
+    def delete(self, id: str) -> None:
+        """The end of a thread, but not of its forks."""
+        self.both(lambda db: db.thread(id).delete())
+
+    @rule(id=draws.thread_ids)
+    def repair(self, id: str) -> None:
+        """Open calls closed."""
+        self.both(lambda db: db.thread(id).repair())
+
+    @rule(id=draws.thread_ids, query=draws.item_queries)
+    def read(self, id: str, query: dict[str, Any]) -> None:
+        """A window at some version."""
+        self.both(lambda db: db.thread(id).items(**query))
+
+    @rule(id=draws.thread_ids, after=st.integers(-1, 12), limit=st.integers(0, 5))
+    def read_changesets(self, id: str, after: int, limit: int) -> None:
+        """A page of changesets."""
+        self.both(lambda db: db.thread(id).changesets(after=after, limit=limit))
+
+    @rule(id=draws.thread_ids, before=st.integers(0, 9), after=st.integers(0, 9))
+    def diff(self, id: str, before: int, after: int) -> None:
+        """What lies between two versions."""
+        self.both(lambda db: db.thread(id).diff(before, after))
+
+    @rule(limit=st.integers(1, 4))
+    def list(self, limit: int) -> None:
+        """A page of threads."""
+        self.both(lambda db: db.threads(limit=limit))
+
+    @rule(id=st.sampled_from("abc"), body=draws.values, tags=draws.tags, expect=draws.revisions)
+    def put(self, id: str, body: JSON, tags: tuple[str, ...], expect: int | None) -> None:
+        """A record, which may be stale."""
+        self.both(
+            lambda db: db.commit([Put(record=Record(kind="k", id=id, body=body, tags=tags), expect=expect)])
+        )
+        self.both(lambda db: db.records.find(RecordQuery(kind="k", tags=tags)))
+
+    @rule(id=st.sampled_from("abc"), expect=draws.revisions)
+    def drop(self, id: str, expect: int | None) -> None:
+        """A record less."""
+        self.both(lambda db: db.commit([Drop(kind="k", id=id, expect=expect)]))
+
+    @rule(writes=draws.writes)
+    def commit(self, writes: "list[Any]") -> None:  # type: ignore[valid-type]  # the rule above is called list, too
+        """Several writes, all or none."""
+        self.both(lambda db: db.commit(writes))
+
+    @rule(indexed=st.booleans(), word=draws.words)
+    def search(self, indexed: bool, word: str) -> None:  # noqa: FBT001 - drawn by name
+        """What holds a word, found through the index or before it."""
+        if indexed:
+            self.both(lambda db: _done(index_pending(db.store, self.scope)))
+        self.both(lambda db: _places(db, word))
+
+
+def _changesets_of(id: str) -> Attempt:
+    return lambda db: db.thread(id).changesets(limit=1000)
+
+
+def _head_of(id: str, at: int) -> Attempt:
+    return lambda db: db.thread(id).head(at=at)
+
+
+def _items_of(id: str, at: int, log: str) -> Attempt:
+    return lambda db: db.thread(id).items(at=at, log=log)
+
+
+def _patched(id: str, op: Op) -> Attempt:
+    return lambda db: db.thread(id).append(patches=[op])
+
+
+async def _outcome(attempt: Attempt, db: Database) -> object:
+    try:
+        return plain(await attempt(db))
+    except ClewError as error:
+        return error.code, error.facts()
+
+
+async def _done(attempt: Awaitable[object]) -> None:
+    await attempt
+
+
+async def _places(db: Database, word: str) -> set[tuple[str, str, int]]:
+    return {(hit.thread, hit.log, hit.place) for hit in await db.search(word, limit=1000)}

@@ -1,5 +1,0 @@
-"""A typed client of the HTTP server, async and blocking. It raises the errors that the server means."""
-
-from holdfast.client.clients import AsyncClient, Client
-
-__all__ = ["AsyncClient", "Client"]

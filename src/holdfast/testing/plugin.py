@@ -1,8 +1,0 @@
-"""For pytest: what the contract's marks mean. ``pytest_plugins = ["holdfast.testing.plugin"]``."""
-
-import pytest
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Make the marks known, for those who allow no others."""
-    config.addinivalue_line("markers", "promise(*ids): the promises of Holdfast that a test shows to be kept")
