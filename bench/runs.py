@@ -9,7 +9,7 @@ from typing import TypeVar
 import clew
 from bench.clock import Act, Contestant
 from bench.turns import turn
-from clew.runtime.models import Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
 
 T = TypeVar("T")
 CHECKPOINTS = 3

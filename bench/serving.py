@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import uvicorn
 
 from clew.core.errors import ModelFailed
-from clew.runtime.engine import Runtime
-from clew.runtime.models import Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
+from clew.runtime.runtime import Runtime
 from clew.server.app import Application, create_app
 from clew.server.connections import Connection
-from clew.server.serving import listening
+from clew.server.process import listening
 from clew.server.settings import ServerSettings, from_variables
 
 T = TypeVar("T")

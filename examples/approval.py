@@ -10,7 +10,7 @@ from pathlib import Path
 import clew
 from clew.runtime import Replay
 from clew.testing import ScriptedModel
-from clew.testing.scripted import calls
+from clew.testing.scripted_model import calls
 
 
 @clew.tool(approval=True)

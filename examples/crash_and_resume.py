@@ -11,7 +11,7 @@ from pathlib import Path
 import clew
 from clew.runtime import Effect, ToolContext
 from clew.testing import ScriptedModel
-from clew.testing.scripted import calls
+from clew.testing.scripted_model import calls
 
 
 @clew.tool(effect=Effect.IDEMPOTENT)

@@ -10,12 +10,11 @@ from pathlib import Path
 from bench.clock import Act, Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
+from clew.companion.crisis.classifier import features, in_doubt, scores, weights
+from clew.companion.crisis.concepts import read
 from clew.companion.crisis.floor import TURNS, floor
 from clew.companion.crisis.lexicon import lexicon
-from clew.companion.crisis.readers import in_doubt
-from clew.companion.crisis.reading import read
-from clew.companion.crisis.scoring import features, scores, weights
-from clew.runtime.messages import Message
+from clew.runtime.model.messages import Message
 
 MILLISECONDS = 1.0
 MESSAGES = Path(__file__).parents[2] / "tests" / "companion" / "development" / "messages.jsonl"

@@ -9,11 +9,11 @@ import clew
 from bench.clock import Act, Contestant, Timing, one_by_one
 from bench.ground import Ground
 from bench.verdict import Bound, Section, Verdict
-from clew.runtime.memory.embedding import HashingEmbedder
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.memory.retrieving import VECTORS, Retriever
+from clew.runtime.memory.memory import Memory
+from clew.runtime.memory.recall.retrieval import VECTORS, Retriever
 from clew.runtime.memory.values import Candidate, Fact, item_of
-from clew.runtime.searching import Search, SearchPage, search_everything
+from clew.runtime.memory.vectors.embedding import HashingEmbedder
+from clew.runtime.search import Search, SearchPage, search_everything
 
 BATCH = 1_000
 BOUND = Bound(

@@ -9,8 +9,8 @@ from bench.claims.memory import contestant, filled
 from bench.clock import Contestant, one_by_one
 from bench.ground import Ground
 from bench.verdict import Section
-from clew.runtime.memory.embedding import HashingEmbedder
-from clew.runtime.memory.retrieving import VECTORS, Retriever
+from clew.runtime.memory.recall.retrieval import VECTORS, Retriever
+from clew.runtime.memory.vectors.embedding import HashingEmbedder
 
 
 async def measure(ground: Ground) -> Section:

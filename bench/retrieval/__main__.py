@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 
 import clew
 from bench.retrieval.dataset import Question, facts, questions
-from clew.core.ranking import fused
-from clew.runtime.memory.embedding import HashingEmbedder
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.memory.retrieving import Retriever
+from clew.core.text.rank import fused
+from clew.runtime.memory.memory import Memory
+from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import FACTS, fact_of
+from clew.runtime.memory.vectors.embedding import HashingEmbedder
 
 FIRST = 5
 PATHS = ("words", "hashing vectors", "both, fused")

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 from clew.core.errors import ClewError, VersionConflict
 from clew.core.items import assistant, call, result, system, user
-from clew.core.making import append, delete, increment, insert, max, merge, min, remove, set, union
+from clew.core.patch import append, delete, increment, insert, max, merge, min, remove, set, union
 from clew.core.values import Absent, Anywhere, Changeset, Exact, Item, Job, Limits, Record, Scope
-from clew.opening import open
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.database.database import Database
+from clew.database.thread import Thread
+from clew.urls import open
 
 if TYPE_CHECKING:
     from clew.runtime import (

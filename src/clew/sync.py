@@ -22,13 +22,13 @@ from clew.core.encoding import Id
 from clew.core.errors import StoreClosed
 from clew.core.ports import Files
 from clew.core.values import HISTORY, Limits
-from clew.opening import open as open_async
-from clew.threads.database import Database as AsyncDatabase
-from clew.threads.jobs import Jobs as AsyncJobs
-from clew.threads.log import Log as AsyncLog
-from clew.threads.records import Records as AsyncRecords
-from clew.threads.retention import Retention as AsyncRetention
-from clew.threads.thread import Thread as AsyncThread
+from clew.database.database import Database as AsyncDatabase
+from clew.database.jobs import Jobs as AsyncJobs
+from clew.database.log import Log as AsyncLog
+from clew.database.records import Records as AsyncRecords
+from clew.database.retention import Retention as AsyncRetention
+from clew.database.thread import Thread as AsyncThread
+from clew.urls import open as open_async
 
 A = TypeVar("A")
 R = TypeVar("R")

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clew.cli.app import run
-from clew.cli.chat import talk
+from clew.cli.chat import session
 from clew.companion.agent import companion
 from clew.core.errors import ModelFailed
-from clew.runtime.engine import Runtime
-from clew.runtime.models import Model, Part, Reply, Request, Text, Usage
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.model.protocol import Model, Part, Reply, Request, Text, Usage
+from clew.runtime.runtime import Runtime
 
 T = TypeVar("T")
 GO_ON = "GO_ON"
@@ -47,5 +47,5 @@ def slow_runtime(db: Database, model: Model | None) -> Runtime[Any, Any]:
 
 
 if __name__ == "__main__":
-    talk.make_runtime = slow_runtime
+    session.make_runtime = slow_runtime
     sys.exit(run(sys.argv[1:]))

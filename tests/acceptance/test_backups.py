@@ -17,9 +17,10 @@ import pytest
 
 import clew
 import clew.sync
-from clew.cli import backups, copying
 from clew.cli.app import run
-from clew.cli.frame import made_call
+from clew.cli.backup import files
+from clew.cli.command import made_call
+from clew.cli.commands import backup as commands_backup
 from clew.core.values import Enqueue, Job, Put, Record
 from clew.stores.sqlite import store as sqlite_store
 from tests.support.shared_postgres import PostgresDatabase
@@ -320,7 +321,7 @@ def test_what_a_killed_backup_left_is_no_obstacle(medium: Medium, tmp_path: Path
 
 
 def test_two_backups_do_not_write_the_same_file(medium: Medium, tmp_path: Path, command: Command) -> None:
-    with copying.reserved(tmp_path / "b.part"):
+    with files.reserved(tmp_path / "b.part"):
         code, answer = command("backup", tmp_path / "b", "--db", medium.url)
 
     assert (code, answer["error"]["code"]) == (1, "store_busy")
@@ -343,10 +344,10 @@ async def test_a_backup_that_is_stopped_leaves_nothing(
         if steps == 3:
             loop.call_soon_threadsafe(task.cancel)
 
-    monkeypatch.setattr(copying, "_percent", lambda advance: step)
+    monkeypatch.setattr(files, "_percent", lambda advance: step)
     call = made_call(medium.url, None, None, as_json=False)
     there = names_in(tmp_path)
-    task = asyncio.ensure_future(backups.backup(call, tmp_path / "b"))
+    task = asyncio.ensure_future(commands_backup.backup(call, tmp_path / "b"))
     with pytest.raises(asyncio.CancelledError):
         await task
 

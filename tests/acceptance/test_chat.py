@@ -18,12 +18,11 @@ import pytest
 
 import clew
 from clew.cli.app import run
-from clew.cli.chat import talk
+from clew.cli.chat import session
 from clew.core.values import Record, RecordQuery
-from clew.runtime.ending import FEEDBACK
-from clew.runtime.episodes import ACTIVE_ROW, ROW, episode_of
+from clew.database.database import Database
 from clew.runtime.memory import memory_of
-from clew.threads.database import Database
+from clew.runtime.records.episodes import ACTIVE_ROW, FEEDBACK, ROW, episode_of
 
 COMMAND = Path(sys.executable).with_name("clew")
 T = TypeVar("T")
@@ -391,7 +390,7 @@ def test_each_line_is_answered_by_one(chat: Chat) -> None:
 def test_a_turn_that_fails_is_told_and_the_next_line_is_answered(
     chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talk, "make_runtime", lambda db, model: clew.Runtime(db, model=None))
+    monkeypatch.setattr(session, "make_runtime", lambda db, model: clew.Runtime(db, model=None))
     said = chat(*ALICE, lines=["Hello", "/status"], code=1)
 
     assert kinds(said) == ["opened", "error", "status"]

@@ -14,8 +14,7 @@ import pytest
 import clew
 from clew.cli.chat.commands import COMMANDS
 from clew.core.values import RecordQuery
-from clew.runtime.ending import FEEDBACK
-from clew.runtime.episodes import ROW, episode_of
+from clew.runtime.records.episodes import FEEDBACK, ROW, episode_of
 from tests.support.terminal import ROOT, Terminal, terminal
 
 COMMAND = str(Path(sys.executable).with_name("clew"))

@@ -12,8 +12,8 @@ from psycopg import sql
 
 import clew
 import clew.sync
-from clew.cli import dumps
 from clew.cli.app import run
+from clew.cli.backup import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

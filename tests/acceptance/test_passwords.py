@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import clew
-from clew.cli import dumps
 from clew.cli.app import run
+from clew.cli.backup import dumps
 from clew.core.redaction import without_password
-from clew.stores.postgres.address import parse
+from clew.stores.postgres.pool import parse
 from tests.support.postgres import find_binaries
 from tests.support.shared_postgres import PostgresDatabase
 

@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.cli.app import run
-from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.memory import Memory
 from tests.runtime.memory.known import sister
 
 

@@ -18,8 +18,8 @@ import clew
 from clew.adapters.adk import SessionService, events_of, thread_of
 from clew.adapters.openai_agents import Session
 from clew.adapters.pydantic_ai import Conversations, history_of
-from clew.core.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses, turns_of
-from clew.core.projection import plain_messages
+from clew.core.messages.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses, turns_of
+from clew.core.messages.projection import plain_messages
 from tests.adapters.adk.agents import ScriptedLlm, text, weather_agent
 
 pytestmark = pytest.mark.promise("B-10")

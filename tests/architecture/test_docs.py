@@ -14,12 +14,12 @@ import clew.testing
 from clew.core import errors, ops
 from clew.core.errors import ClewError
 from clew.core.values import Limits
-from clew.stores.postgres.address import Address
-from clew.threads.database import Database
-from clew.threads.jobs import Jobs
-from clew.threads.log import Log
-from clew.threads.records import Records
-from clew.threads.thread import Thread
+from clew.database.database import Database
+from clew.database.jobs import Jobs
+from clew.database.log import Log
+from clew.database.records import Records
+from clew.database.thread import Thread
+from clew.stores.postgres.pool import Address
 from tests.architecture.source import ROOT, modules
 
 DOCS = ROOT / "docs"

@@ -16,8 +16,8 @@ import clew
 from clew.companion.values import LIMITS, SIMPLE
 from clew.core.values import RecordQuery
 from clew.runtime.crises import crises
-from clew.runtime.ending import FEEDBACK
-from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.memory import Memory
+from clew.runtime.records.episodes import FEEDBACK
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from tests.architecture.source import ROOT

@@ -6,11 +6,11 @@ import pytest
 from playwright.async_api import expect
 
 import clew
-from clew.workbench.datasets import Choice, make_dataset
-from clew.workbench.examples import Example
-from clew.workbench.experiments import Plan
-from clew.workbench.scoring import exact
-from clew.workbench.trying import run_experiment
+from clew.workbench.experiments.datasets import Choice, make_dataset
+from clew.workbench.experiments.examples import Example
+from clew.workbench.experiments.experiments import Plan
+from clew.workbench.experiments.results import exact
+from clew.workbench.experiments.runner import run_experiment
 from tests.browser.conftest import Visitor
 from tests.browser.test_accessibility import wrong
 

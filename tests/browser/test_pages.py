@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.memory import Memory
 from clew.server.routes.studio import every_file
 from tests.browser.conftest import Visitor
 from tests.browser.world import Studio, furnish, remember

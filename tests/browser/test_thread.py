@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 import clew
-from clew.client.bodies import NewItem
+from clew.api.requests import NewItem
 from tests.browser.conftest import Visitor
 from tests.browser.door import door_to
 

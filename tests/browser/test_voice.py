@@ -14,8 +14,8 @@ from playwright.async_api import Page
 import clew
 from clew.runtime.crises import crises
 from clew.server.app import create_app
-from clew.server.realtime import OpenAIRealtime
 from clew.server.settings import ServerSettings
+from clew.server.tenants.realtime import OpenAIRealtime
 from tests.browser.conftest import Visitor, Windows
 from tests.browser.world import Studio
 from tests.server.live import listening

@@ -12,13 +12,13 @@ import clew
 from clew.client import AsyncClient
 from clew.core.values import Job
 from clew.runtime import Effect
-from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Candidate, Source
-from clew.runtime.models import Part, Reply, Request, Text, ToolCall, Usage
+from clew.runtime.model.protocol import Part, Reply, Request, Text, ToolCall, Usage
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.workbench.artifacts import Artifacts
-from clew.workbench.volume import Volume
+from clew.workbench.volume.volume import Volume
 from tests.server.live import listening
 
 LONG = 400

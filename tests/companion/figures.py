@@ -19,13 +19,12 @@ from typing import Any
 
 import msgspec
 
+from clew.companion.crisis.classifier import by_both, by_weights, weights
 from clew.companion.crisis.floor import Judged, floor, judge
-from clew.companion.crisis.judging import Judgement, request, settle
+from clew.companion.crisis.judgement import Judgement, request, settle
 from clew.companion.crisis.network import network
-from clew.companion.crisis.readers import by_both, by_weights
-from clew.companion.crisis.scoring import weights
-from clew.runtime.messages import Message
-from clew.testing.scripted import ScriptedModel
+from clew.runtime.model.messages import Message
+from clew.testing.scripted_model import ScriptedModel
 from tests.companion.labelled import (
     DEVELOPMENT,
     FIFTH,

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from clew.runtime.messages import Message
+from clew.runtime.model.messages import Message
 
 HERE = Path(__file__).parent
 DEVELOPMENT, FIFTH = "development", "fifth"

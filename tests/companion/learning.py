@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import mul
 
-from clew.companion.crisis.scoring import DAMPED, GROUPS, HEADS, Features, Weights
+from clew.companion.crisis.classifier import DAMPED, GROUPS, HEADS, Features, Weights
 
 EPOCHS, STRENGTH, SEED = 7, 0.5, 1
 GRAVE = 1.5

@@ -8,20 +8,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from clew.companion.lookup import SearchProvider
-from clew.companion.memory_control import was_command
-from clew.companion.offline import OfflineModel
+from clew.companion.memory.control import was_command
+from clew.companion.offline.model import OfflineModel
 from clew.companion.pipeline import stages_with
 from clew.companion.state import Companion
 from clew.companion.values import AgentOutput, CrisisAudit, assessment
 from clew.core.errors import ModelFailed
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event
-from clew.runtime.loop import Stage
 from clew.runtime.memory import Finalizer
-from clew.runtime.models import Model, Part, Reply, Request, Text, Usage
-from clew.threads.database import Database
+from clew.runtime.model.protocol import Model, Part, Reply, Request, Text, Usage
+from clew.runtime.records.events import Event
+from clew.runtime.respond.respond import Stage
+from clew.runtime.runtime import Runtime
+from clew.runtime.turn.draft import Delta
 
 T = TypeVar("T")
 DANGER, UNCLEAR = "[danger]", "[unclear]"

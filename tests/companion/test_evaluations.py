@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from clew.cli.app import build
-from clew.companion.evaluation.running import evaluated
+from clew.companion.evaluation.runner import evaluated
 from clew.companion.evaluation.scripts import Line, Script, Session, scripts
-from clew.threads.database import Database
+from clew.database.database import Database
 
 LONG = 30
 

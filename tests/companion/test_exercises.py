@@ -6,9 +6,9 @@ import pytest
 
 import clew
 from clew.companion.exercises.catalogue import Exercise, catalogue
-from clew.companion.exercises.choosing import fitting, named_in, offered_in
-from clew.companion.exercises.guiding import Standing, advanced, begun, named
-from clew.threads.database import Database
+from clew.companion.exercises.guide import Standing, advanced, begun, named
+from clew.companion.exercises.selection import fitting, named_in, offered_in
+from clew.database.database import Database
 from tests.companion.talking import DANGER, UNCLEAR, Knowing, Talk, talker
 
 GROUNDING = catalogue()["grounding_5_4_3_2_1"]

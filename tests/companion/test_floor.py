@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.companion.crisis.classifier import read_weights, weights, written_weights
 from clew.companion.crisis.floor import (
     ADDS_UP,
     ANOTHER,
@@ -16,12 +17,11 @@ from clew.companion.crisis.floor import (
     SELF,
     floor,
     language_of,
+    statements,
 )
 from clew.companion.crisis.lexicon import lexicon
-from clew.companion.crisis.scoring import read_weights, weights, written_weights
-from clew.companion.crisis.statements import statements
 from clew.companion.crisis.words import simple, words
-from clew.runtime.messages import Message
+from clew.runtime.model.messages import Message
 from tests.companion.figures import (
     PAGE,
     Pair,

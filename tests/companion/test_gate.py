@@ -15,30 +15,29 @@ import pytest
 
 import clew
 from clew.companion.agent import answer
+from clew.companion.crisis.classifier import Score
 from clew.companion.crisis.floor import Judged, floor
 from clew.companion.crisis.gate import crisis_gate, crisis_gate_within
-from clew.companion.crisis.help import located, reply, resources_in
-from clew.companion.crisis.judging import Judgement, settle
-from clew.companion.crisis.listening import LONG, heard, heard_after
-from clew.companion.crisis.readers import Score
-from clew.companion.crisis.responses import crisis_response
+from clew.companion.crisis.help import crisis_response, located, reply, resources_in
+from clew.companion.crisis.judgement import Judgement, settle
+from clew.companion.crisis.message import LONG, heard, heard_after
 from clew.companion.state import Companion
 from clew.companion.values import AgentInput, AgentOutput, CrisisAssessment, Level, assessment
 from clew.companion.voice import HEARING
 from clew.core.encoding import encode
 from clew.core.errors import ModelFailed
+from clew.database.database import Database
 from clew.runtime.crises import Crisis, crises
-from clew.runtime.engine import Runtime
-from clew.runtime.hearing import Hearing, Utterance
-from clew.runtime.logs import Log
-from clew.runtime.loop import Stage
-from clew.runtime.messages import Message
-from clew.runtime.models import Model, Part, Reply, Request, Usage
-from clew.runtime.outputs import Done
-from clew.runtime.safety import gate
+from clew.runtime.execution.safe_reply import gate
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Model, Part, Reply, Request, Usage
+from clew.runtime.respond.respond import Stage
+from clew.runtime.runtime import Runtime
+from clew.runtime.sessions.utterances import Hearing, Utterance
+from clew.runtime.state.log import Log
+from clew.runtime.turn.result import Done
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel
 
 LANGUAGES = ["en", "de", "es", "fr", "it", "nl", "pl", "pt", "tr"]
 DANGER = "I want to die and I have the pills here, zanzibar"
@@ -429,7 +428,7 @@ async def test_if_the_floor_itself_fails_somebody_is_asked(
     def fails(message: str, before: Sequence[Message] = (), by: Score | None = None) -> NoReturn:
         raise IndexError(message)
 
-    monkeypatch.setattr("clew.companion.crisis.listening.floor", fails)
+    monkeypatch.setattr("clew.companion.crisis.message.floor", fails)
     done = await said(db, DANGER)
 
     assert done.output.response_text == reply("level_1", "en")
@@ -506,7 +505,7 @@ def reading(monkeypatch: pytest.MonkeyPatch, words: str, found: Judged) -> None:
     def reads(message: str, before: Sequence[Message] = (), by: Score | None = None) -> Judged:
         return found if words in message and len(message.split()) <= LONG else Judged()
 
-    monkeypatch.setattr("clew.companion.crisis.listening.floor", reads)
+    monkeypatch.setattr("clew.companion.crisis.message.floor", reads)
 
 
 def test_sentences_that_follow_each_other_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:

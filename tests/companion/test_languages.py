@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.commands import command_in
 from clew.companion.exercises.catalogue import Exercise, catalogue, names_of
-from clew.companion.exercises.choosing import asked_for, named_in
-from clew.companion.exercises.guiding import fits
-from clew.companion.saying import is_skipping
-from clew.companion.sayings import languages, simple
+from clew.companion.exercises.guide import fits
+from clew.companion.exercises.selection import asked_for, named_in
+from clew.companion.language.commands import command_in
+from clew.companion.language.phrases import languages, simple
+from clew.companion.language.replies import is_skipping
+from clew.database.database import Database
 from clew.runtime.memory import Memory, memory_of
-from clew.threads.database import Database
 from tests.companion.talking import Talk, talker
 
 BEGUN = [

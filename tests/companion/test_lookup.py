@@ -9,9 +9,9 @@ import pytest
 from clew.companion.lookup import NO_SEARCH, NOT_FOUND, Finding, Grounded, checked, quoted
 from clew.companion.state import Companion
 from clew.core.errors import ModelFailed
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.engine import Runtime
-from clew.threads.database import Database
+from clew.runtime.runtime import Runtime
 from tests.companion.talking import Knowing, Talk, stages, talker
 
 NORWAY = Finding(

@@ -7,10 +7,10 @@ import pytest
 
 import clew
 from clew.companion.state import Companion
+from clew.database.database import Database
 from clew.runtime.context import MemoryMode
+from clew.runtime.execution.stateless import run_agent
 from clew.runtime.memory import Candidate, Memory, memory_of
-from clew.runtime.stateless import run_agent
-from clew.threads.database import Database
 from tests.companion.talking import DANGER, Knowing, Talk, stages, talker
 
 ANN = Candidate(

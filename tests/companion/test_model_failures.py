@@ -12,15 +12,15 @@ import pytest
 
 from clew.companion.agent import companion
 from clew.companion.lookup import NOT_FOUND, Finding
-from clew.companion.replies import careful
+from clew.companion.replies import filter as replies_filter
 from clew.companion.values import AgentOutput
 from clew.core.errors import StoreUnavailable
-from clew.runtime.asking import Patience
-from clew.runtime.episodes import ENDED
-from clew.runtime.memory.embedding import HashingEmbedder
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.models import Part, Reply, Request, Text, Usage
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.memory.memory import Memory
+from clew.runtime.memory.vectors.embedding import HashingEmbedder
+from clew.runtime.model.call import Patience
+from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
+from clew.runtime.records.episodes import ENDED
 
 QUICK = Patience(pause=0.001, longest_pause=0.002)
 CALM = "It is all a bit much with the two of them"
@@ -249,7 +249,7 @@ async def test_a_mistake_of_ours_around_a_reply_is_not_taken_for_one_of_the_mode
     def is_fit(sentence: str, before: str = "") -> bool:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(careful, "is_fit", is_fit)
+    monkeypatch.setattr(replies_filter, "is_fit", is_fit)
 
     with pytest.raises(ZeroDivisionError):
         await said(in_memory, CALM, Faulty())

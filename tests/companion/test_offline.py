@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from clew.companion.mirroring import mirrored, restated
-from clew.companion.offline import (
+from clew.companion.language.phrases import listening
+from clew.companion.language.topics import all_topics
+from clew.companion.offline.model import (
     SMALL_TALK,
     UNANSWERED,
     WHAT_I_AM,
@@ -18,15 +19,13 @@ from clew.companion.offline import (
     offline_reply,
     retold,
 )
-from clew.companion.reflecting import OFFER
-from clew.companion.replies.careful import is_fit
-from clew.companion.sayings import listening
-from clew.companion.topics import all_topics
+from clew.companion.offline.reflection import OFFER, mirrored, restated
+from clew.companion.replies.filter import is_fit
 from clew.core.errors import ModelFailed
-from clew.runtime.events import TextDelta
-from clew.runtime.messages import Message
-from clew.runtime.models import Reply, Request, Text
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Reply, Request, Text
+from clew.runtime.records.events import TextDelta
 from tests.companion.talking import Talk, talker
 
 TALK = [

@@ -15,14 +15,14 @@ from clew.companion.pipeline import listening
 from clew.companion.state import Companion
 from clew.companion.values import STAGE_LABELS, AgentInput, AgentOutput, Approach, Channel, Style
 from clew.core.errors import InvalidId, StoreUnavailable
+from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.crises import crises
-from clew.runtime.draft import Delta
-from clew.runtime.events import StageStarted, TextDelta
-from clew.runtime.outputs import Done
-from clew.runtime.stateless import run_agent
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.records.events import StageStarted, TextDelta
+from clew.runtime.turn.draft import Delta
+from clew.runtime.turn.result import Done
 from clew.testing.faults import FailingStore
-from clew.threads.database import Database
 from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, crisis_gate, stages, talker
 
 BRANCHES = {

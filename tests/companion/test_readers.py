@@ -10,22 +10,25 @@ import msgspec
 import numpy as np
 import pytest
 
-from clew.companion.crisis import readers
-from clew.companion.crisis.floor import floor, judge
-from clew.companion.crisis.lexicon import lexicon
-from clew.companion.crisis.listening import heard
-from clew.companion.crisis.network import BEGIN, END, LONGEST, UNKNOWN, Network, network
-from clew.companion.crisis.readers import (
+from clew.companion.crisis import classifier
+from clew.companion.crisis.classifier import (
     UNSURE,
+    Weights,
     by_both,
     by_weights,
+    features,
     in_doubt,
     remembered,
     score,
+    scores,
     together,
+    weights,
 )
-from clew.companion.crisis.reading import Reading, read
-from clew.companion.crisis.scoring import Weights, features, scores, weights
+from clew.companion.crisis.concepts import Reading, read
+from clew.companion.crisis.floor import floor, judge
+from clew.companion.crisis.lexicon import lexicon
+from clew.companion.crisis.message import heard
+from clew.companion.crisis.network import BEGIN, END, LONGEST, UNKNOWN, Network, network
 from tests.companion.training import PACKAGE
 
 NETWORK = "clew.companion.crisis.network"
@@ -42,9 +45,9 @@ def asked() -> list[str]:
 @pytest.fixture
 def nobody_known() -> Iterator[None]:
     """The readers are chosen anew, and again afterwards."""
-    readers.score.cache_clear()
+    classifier.score.cache_clear()
     yield
-    readers.score.cache_clear()
+    classifier.score.cache_clear()
 
 
 def reading_of(text: str) -> Reading:
@@ -55,7 +58,7 @@ def margins_of(text: str) -> list[float]:
     return scores(features(reading_of(text)), weights())
 
 
-def with_network(asked: list[str], said: Sequence[float]) -> readers.Score:
+def with_network(asked: list[str], said: Sequence[float]) -> classifier.Score:
     def levels(text: str) -> Sequence[float]:
         asked.append(text)
         return said
@@ -185,7 +188,7 @@ def test_a_message_is_read_once_and_no_word_of_it_is_kept() -> None:
 
 
 def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "KNOWN", 2)
+    monkeypatch.setattr(classifier, "KNOWN", 2)
     count = itertools.count()
     look_up = remembered(lambda _: next(count))
     for text in ("one", "two", "three"):

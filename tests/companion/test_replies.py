@@ -7,26 +7,26 @@ from typing import get_args
 
 import pytest
 
-from clew.companion.finalizing import STYLE_TYPES
-from clew.companion.replies.careful import Careful, is_fit
-from clew.companion.replies.choosing import chosen
-from clew.companion.replies.composing import source
+from clew.companion.replies.filter import Careful, is_fit
+from clew.companion.replies.prompt import source
+from clew.companion.replies.style import chosen
 from clew.companion.state import Companion
+from clew.companion.turn_end import STYLE_TYPES
 from clew.companion.values import AgentOutput, Approach, Style
 from clew.core.errors import ModelFailed
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.engine import Runtime
-from clew.runtime.events import TextDelta
-from clew.runtime.inputs import checked_inputs, user_item
+from clew.runtime.execution.pipeline import context_of, run_stages
+from clew.runtime.execution.start import Asked, Started, start
 from clew.runtime.memory import Candidate, memory_of
-from clew.runtime.models import Reply, Request, Text
-from clew.runtime.pipeline import context_of, run_stages
-from clew.runtime.starting import Asked, Started, start
-from clew.runtime.turn import Turn
+from clew.runtime.model.protocol import Reply, Request, Text
+from clew.runtime.records.events import TextDelta
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.inputs import checked_inputs, user_item
+from clew.runtime.turn.draft import Delta
+from clew.runtime.turn.turn import Turn
 from clew.testing.clock import Clock
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel
 from tests.companion.talking import Knowing, Talk, talker
 
 STYLES = [style for style in get_args(Style) if style]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.commands import command_in
 from clew.companion.crisis.lexicon import lexicon
-from clew.companion.exercises.choosing import asks_for_any
-from clew.companion.replies.choosing import chosen
-from clew.companion.saying import is_leaving, is_no, is_skipping, is_yes
-from clew.companion.sayings import KINDS, languages, saying, simple
+from clew.companion.exercises.selection import asks_for_any
+from clew.companion.language.commands import command_in
+from clew.companion.language.phrases import KINDS, languages, saying, simple
+from clew.companion.language.replies import is_leaving, is_no, is_skipping, is_yes
+from clew.companion.replies.style import chosen
 from clew.companion.triage import is_fact
-from clew.threads.database import Database
+from clew.database.database import Database
 from tests.companion.talking import Talk, talker
 
 YES = [

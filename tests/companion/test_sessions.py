@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clew.companion.session import kept_up
+from clew.companion.memory.session import kept_up
 from clew.companion.state import SessionMemory
-from clew.runtime.episodes import active_episode
+from clew.database.database import Database
 from clew.runtime.memory import memory_of
-from clew.threads.database import Database
+from clew.runtime.records.episodes import active_episode
 from tests.companion.talking import DANGER, Knowing, Talk, talker
 
 

@@ -8,10 +8,10 @@ from clew.companion.state import Companion
 from clew.companion.values import CrisisAssessment, CrisisAudit, Resource
 from clew.core.errors import StateInvalid
 from clew.runtime.context import Context
-from clew.runtime.declaring import schema_of
-from clew.runtime.draft import Delta
-from clew.runtime.schema import Fold, Lifecycle, leaves_of
-from clew.runtime.stateless import run_agent
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.state.declaration import schema_of
+from clew.runtime.state.schema import Fold, Lifecycle, leaves_of
+from clew.runtime.turn.draft import Delta
 from tests.companion.talking import stages
 
 FIELDS = {

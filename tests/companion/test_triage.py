@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from clew.companion import triage
-from clew.companion.commands import command_in
-from clew.companion.exercises.choosing import asked_for, asks_for_any
-from clew.companion.saying import is_leaving, is_no, is_question, is_yes
+from clew.companion.exercises.selection import asked_for, asks_for_any
+from clew.companion.language.commands import command_in
+from clew.companion.language.replies import is_leaving, is_no, is_question, is_yes
 from clew.companion.triage import is_fact
 from clew.core.errors import ModelFailed
-from clew.threads.database import Database
+from clew.database.database import Database
 from tests.companion.talking import DANGER, SAFE, UNCLEAR, Knowing, Talk, talker
 
 COMMANDS = [

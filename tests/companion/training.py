@@ -15,12 +15,23 @@ from pathlib import Path
 import msgspec
 
 from clew.companion.crisis import floor as crisis
+from clew.companion.crisis.classifier import (
+    HEADS,
+    LEVELS,
+    READS,
+    Score,
+    Weights,
+    by_both,
+    by_weights,
+    features,
+    in_doubt,
+    scores,
+    written_weights,
+)
+from clew.companion.crisis.concepts import read
 from clew.companion.crisis.floor import judge
 from clew.companion.crisis.lexicon import lexicon
 from clew.companion.crisis.network import network
-from clew.companion.crisis.readers import READS, Score, by_both, by_weights, in_doubt
-from clew.companion.crisis.reading import read
-from clew.companion.crisis.scoring import HEADS, LEVELS, Weights, features, scores, written_weights
 from tests.companion.labelled import (
     DEVELOPMENT,
     FIFTH,

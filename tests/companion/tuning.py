@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from clew.companion.crisis.classifier import READS
 from clew.companion.crisis.network import BEGIN, END, LONGEST, UNKNOWN, WORDS, Network
-from clew.companion.crisis.readers import READS
 from tests.companion.labelled import DEVELOPMENT, UNHEARD, conversations, fold, messages
 from tests.companion.training import PACKAGE, plain, taught
 

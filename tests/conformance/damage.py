@@ -8,7 +8,7 @@ import apsw
 import msgspec
 import psycopg
 
-from clew.core.rows import ChangesetRow
+from clew.core.log.rows import ChangesetRow
 from clew.stores.memory import MemoryStore
 
 UNREADABLE = b"{\xff"

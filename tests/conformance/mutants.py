@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.core import checking, reading, stored
 from clew.core.encoding import JSON, encode
+from clew.core.log import checks, codec, reader
+from clew.core.log.codec import content_of
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Advance, ChangesetRow, ItemRow
 from clew.core.ops import Document, apply
-from clew.core.planning import Plan, Setting
-from clew.core.rows import Advance, ChangesetRow, ItemRow
-from clew.core.stored import content_of
 from clew.core.values import Scope
 from clew.stores.sqlite import answers, effects
 from clew.stores.sqlite.connection import QUERIES, rows_of
@@ -93,7 +93,7 @@ def snapshot_after_patches(patch: pytest.MonkeyPatch) -> None:
         patched = apply(state, said.patches)
         return patched if said.snapshot is None else said.snapshot
 
-    patch.setattr(reading, "fold", fold)
+    patch.setattr(reader, "fold", fold)
 
 
 def commit_on_failure(patch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def nan_accepted(patch: pytest.MonkeyPatch) -> None:
         data = encode(value)
         return data, msgspec.json.decode(data)
 
-    for module in (stored, checking):
+    for module in (codec, checks):
         patch.setattr(module, "encode_checked", unchecked)
 
 

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 import msgspec
 
 import clew
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.ending import Left
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import Episode
-from clew.runtime.messages import Message
-from clew.runtime.models import Request
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Request
+from clew.runtime.records.episodes import Episode, Left
+from clew.runtime.runtime import Runtime
 from clew.runtime.settings import now_ms
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel
 
 THREAD = "a"
 LEASE_SECONDS = 0.5

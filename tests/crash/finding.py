@@ -15,7 +15,7 @@ from clew.stores.sqlite.store import SqliteStore
 from tests.crash.workload import RECORD_KIND, Fact, facts_about, text
 
 if TYPE_CHECKING:
-    from clew.threads.thread import Thread
+    from clew.database.thread import Thread
 
 MANY = 100_000
 

@@ -13,8 +13,8 @@ import clew
 from clew.core.errors import ThreadNotFound
 from clew.runtime.context import MemoryMode
 from clew.runtime.crises import Assessment
-from clew.runtime.episodes import active_episode
-from clew.runtime.voice import VoiceCall
+from clew.runtime.records.episodes import active_episode
+from clew.runtime.sessions.voice import VoiceCall
 from tests.crash.apart import Apart
 from tests.runtime.talking import SAFE, WORDS, Companion, logged, look_for_danger, moody, talking
 

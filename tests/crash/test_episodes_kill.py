@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.runtime.ending import job_id
-from clew.runtime.episodes import Episode, active_episode
+from clew.runtime.records.episodes import Episode, active_episode, job_id
 from tests.crash.apart import Apart
 from tests.crash.episodes import THREAD, end, runtime_of, talk, until_its_lease_is_over
 

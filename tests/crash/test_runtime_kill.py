@@ -15,11 +15,10 @@ import pytest
 
 import clew
 from clew.core.errors import DecisionRefused, InvalidArgument, NotThere
-from clew.runtime.effects import effects
-from clew.runtime.holders import Holder, is_gone
-from clew.runtime.runs import Run, run_of
-from clew.runtime.suspension import Decision, Replay, UseResult
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.records.runs import Holder, Run, is_gone, run_of
+from clew.runtime.tools.effects import effects
+from clew.runtime.turn.approvals import Decision, Replay, UseResult
 from tests.crash.apart import Apart
 from tests.crash.turns import BOOK, FINAL, LOOK, PAY, POINTS, World, decide, travel, travelling
 
@@ -304,7 +303,7 @@ async def test_of_two_that_resume_a_killed_run_one_does(url: str, tmp_path: Path
 
 
 def test_a_process_that_was_killed_is_gone_before_anybody_asks_how_it_ended() -> None:
-    program = "import msgspec, time; from clew.runtime.holders import this_process;"
+    program = "import msgspec, time; from clew.runtime.records.runs import this_process;"
     program += "print(msgspec.json.encode(this_process()).decode(), flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None

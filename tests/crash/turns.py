@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import clew
-from clew.core.planning import Plan, Setting
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
 from clew.core.ports import Report, Scrubbed, Store
-from clew.core.rows import Asking
 from clew.core.values import Job, Limits, Scope
-from clew.runtime.engine import Runtime
-from clew.runtime.messages import Message
-from clew.runtime.models import Part, Reply, Request, Usage
-from clew.runtime.outputs import Done
-from clew.runtime.suspension import Decision
-from clew.runtime.tools import UNFINISHED, Effect, Tool, ToolContext, Unfinished, tool
-from clew.testing.scripted import calls
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Part, Reply, Request, Usage
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import UNFINISHED, Effect, Tool, ToolContext, Unfinished, tool
+from clew.runtime.turn.approvals import Decision
+from clew.runtime.turn.result import Done
+from clew.testing.scripted_model import calls
 
 T = TypeVar("T")
 

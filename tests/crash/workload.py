@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import clew
 from clew.core.errors import StoreBusy, StoreFailed, ThreadExists, ThreadNotFound
-from clew.core.planning import Plan
-from clew.core.rows import Asking
+from clew.core.log.commit import Plan
+from clew.core.log.rows import Asking
 from clew.core.values import AppendTo, Committed, Enqueue, Put, Write
 from clew.stores.sqlite.store import SqliteStore
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.stores.sqlite import scrubbing
+from clew.stores.sqlite import vacuum
 
 
 @pytest.fixture(autouse=True)
@@ -13,4 +13,4 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
     For others it would give up after two seconds and say that it is pending. Tests of that say how long.
     """
-    monkeypatch.setattr(scrubbing, "PATIENCE", 60.0)
+    monkeypatch.setattr(vacuum, "PATIENCE", 60.0)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import clew
 from clew.core.errors import ThreadNotFound
-from clew.core.planning import Plan, Setting
-from clew.core.rows import Asking
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
 from clew.core.values import Scope
 from tests.erasure.lives import WORDS
 

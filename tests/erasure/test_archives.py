@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.core.receipts import COMPLETE, PENDING
+from clew.core.erasure.receipts import COMPLETE, PENDING
 from clew.core.values import Scope
-from clew.runtime.ending import FEEDBACK
-from clew.runtime.memory.finalizing import Finalizer
+from clew.database.archive import export_threads, import_threads
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.records.episodes import FEEDBACK
 from clew.testing import ScriptedModel
-from clew.threads.archive import export_threads, import_threads
 from tests.erasure.lives import WORDS, live, traces
 
 pytestmark = pytest.mark.parametrize("store_name", ["sqlite"])

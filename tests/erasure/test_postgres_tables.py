@@ -16,8 +16,8 @@ import pytest
 from psycopg import sql
 
 import clew
-from clew.core.receipts import COMPLETE, PENDING
-from clew.stores.postgres import scrubbing
+from clew.core.erasure.receipts import COMPLETE, PENDING
+from clew.stores.postgres import vacuum
 from tests.erasure.lives import WORDS, live
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -105,7 +105,7 @@ async def test_the_other_person_is_still_there(filled: PostgresDatabase, admin: 
 async def test_an_older_transaction_makes_the_receipt_wait(
     filled: PostgresDatabase, admin: Raw, store_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrubbing, "LOOKS", 2)
+    monkeypatch.setattr(vacuum, "LOOKS", 2)
     async with clew.open(filled.url) as db:
         with psycopg.connect(filled.url) as reader:
             reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -113,7 +113,7 @@ async def test_an_older_transaction_makes_the_receipt_wait(
             waiting = await db.erase(owner="alice")
         settled = await db.retention.settle()
 
-    assert (waiting.status, waiting.waiting) == (PENDING, (scrubbing.HELD,))
+    assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.HELD,))
     assert [(receipt.id, receipt.status) for receipt in settled] == [(waiting.id, COMPLETE)]
 
 
@@ -129,7 +129,7 @@ async def test_a_role_that_may_not_vacuum_leaves_that_to_the_owner(
         settled = await db.retention.settle()
     admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
 
-    assert (waiting.status, waiting.waiting) == (PENDING, (scrubbing.NOT_ALLOWED,))
+    assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.NOT_ALLOWED,))
     assert [receipt.status for receipt in settled] == [COMPLETE]
     assert where(admin, "alice") == []
 

@@ -9,10 +9,9 @@ import pytest
 import clew
 from clew.core.errors import ThreadNotFound
 from clew.core.values import Job, Record, RecordQuery
-from clew.runtime.ending import FEEDBACK
-from clew.runtime.episodes import ROW
-from clew.runtime.memory.finalizing import Finalizer
-from clew.runtime.memory.keeping import memory_of
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.memory.memory import memory_of
+from clew.runtime.records.episodes import FEEDBACK, ROW
 from clew.testing import ScriptedModel
 from tests.support.tenants import db, postgres_url, tenant
 

@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 import clew
-from clew.core.receipts import COMPLETE, PENDING
-from clew.stores.sqlite import scrubbing
+from clew.core.erasure.receipts import COMPLETE, PENDING
+from clew.stores.sqlite import vacuum
 from tests.erasure.lives import WORDS, live, raw, traces
 
 pytestmark = pytest.mark.parametrize("store_name", ["sqlite"])
@@ -154,7 +154,7 @@ async def test_a_state_that_was_kept_whole_leaves_no_bytes_when_a_part_goes(
 async def test_a_reader_that_holds_the_log_makes_the_receipt_wait(
     file: Path, store_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrubbing, "PATIENCE", 0.1)
+    monkeypatch.setattr(vacuum, "PATIENCE", 0.1)
     reader = apsw.Connection(str(file))
     async with clew.open(f"sqlite:///{file}") as db:
         reader.execute("BEGIN; SELECT count(*) FROM items").fetchall()
@@ -164,7 +164,7 @@ async def test_a_reader_that_holds_the_log_makes_the_receipt_wait(
         reader.close()
         settled = await db.retention.settle()
 
-    assert (waiting.status, waiting.waiting) == (PENDING, (scrubbing.READING,))
+    assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.READING,))
     assert still == []
     assert [(receipt.id, receipt.status) for receipt in settled] == [(waiting.id, COMPLETE)]
     assert traces(raw(file), "alice") == []
@@ -174,10 +174,10 @@ async def test_a_reader_that_holds_the_log_makes_the_receipt_wait(
 async def test_erasing_again_completes_what_waited(
     file: Path, store_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrubbing, "PATIENCE", 0.1)
+    monkeypatch.setattr(vacuum, "PATIENCE", 0.1)
     writer = apsw.Connection(str(file))
     async with clew.open(f"sqlite:///{file}") as db:
-        real = scrubbing._scrubbed
+        real = vacuum._scrubbed
 
         def locked(connection: apsw.Connection) -> tuple[str, ...]:
             writer.execute("BEGIN IMMEDIATE")
@@ -186,13 +186,13 @@ async def test_erasing_again_completes_what_waited(
             finally:
                 writer.execute("ROLLBACK")
 
-        monkeypatch.setattr(scrubbing, "_scrubbed", locked)
+        monkeypatch.setattr(vacuum, "_scrubbed", locked)
         waiting = await db.erase(owner="alice")
-        monkeypatch.setattr(scrubbing, "_scrubbed", real)
+        monkeypatch.setattr(vacuum, "_scrubbed", real)
         again = await db.erase(owner="alice")
     writer.close()
 
-    assert (waiting.status, waiting.waiting) == (PENDING, (scrubbing.WRITING,))
+    assert (waiting.status, waiting.waiting) == (PENDING, (vacuum.WRITING,))
     assert (again.id, again.status, again.counts) == (waiting.id, COMPLETE, waiting.counts)
     assert traces(raw(file), "alice") == []
 
@@ -211,7 +211,7 @@ async def test_a_log_that_is_being_moved_to_the_file_is_waited_for(
                 raise apsw.BusyError
             return super().wal_checkpoint(dbname, mode)
 
-    waiting = await asyncio.to_thread(scrubbing.scrub, lambda: Moving(str(file)), str(file))
+    waiting = await asyncio.to_thread(vacuum.scrub, lambda: Moving(str(file)), str(file))
 
     assert waiting == ()
     assert next(busy, None) is None

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.core.erasing import read_sought
+from clew.core.erasure.receipts import COMPLETE, UNFINISHED, Sought, subject_of
+from clew.core.erasure.retention import Rule
+from clew.core.erasure.subject import read_sought
 from clew.core.errors import LegalHold, ThreadNotFound, VersionConflict
-from clew.core.manifest_files import Place, file_name
-from clew.core.planning import Plan, Setting
-from clew.core.receipts import COMPLETE, UNFINISHED, Sought, subject_of
-from clew.core.retaining import Rule
-from clew.core.rows import Asking
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
+from clew.core.manifest.files import Place, file_name
 from clew.core.values import Exact, Record, Scope
-from clew.threads.files import NOT_NAMED
-from clew.workbench.manifests import exported
-from clew.workbench.volume import Volume
-from clew.workbench.volumes import Volumes
+from clew.database.erasure import NOT_NAMED
+from clew.workbench.session.manifests import exported
+from clew.workbench.volume.operators import Volumes
+from clew.workbench.volume.volume import Volume
 from tests.erasure.lives import WORDS
 from tests.support.manifests import save
 from tests.support.tenants import db, postgres_url, tenant
@@ -403,7 +403,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 import clew
 from clew.workbench import folders
-from clew.workbench.volumes import Volumes
+from clew.workbench.volume.operators import Volumes
 left = iter(range(int(sys.argv[3])))
 unlink = os.unlink
 def dying(path, *, dir_fd=None):

@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.cli.app import run
 from clew.server.settings import ServerSettings
-from clew.workbench.volumes import Volumes
+from clew.workbench.volume.operators import Volumes
 from tests.erasure.lives import WORDS
 from tests.erasure.test_volume import COUNTS, files_of, live, traces
 from tests.server.conftest import Users, served

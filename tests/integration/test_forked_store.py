@@ -16,8 +16,8 @@ import pytest
 
 import clew
 from clew.core.errors import ClewError
-from clew.core.planning import Plan
-from clew.core.rows import Asking
+from clew.core.log.commit import Plan
+from clew.core.log.rows import Asking
 from clew.stores.sqlite import connection
 from tests.crash.apart import Apart, apart, pipe
 from tests.support.shared_postgres import PostgresDatabase

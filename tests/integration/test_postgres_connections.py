@@ -16,8 +16,7 @@ import clew
 from clew.core.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, ThreadNotFound, TooLarge
 from clew.core.values import AppendTo, Changeset, Put, Record, RecordQuery
 from clew.stores.postgres import pool as pools
-from clew.stores.postgres.address import parse
-from clew.stores.postgres.pool import Pool
+from clew.stores.postgres.pool import Pool, parse
 from clew.stores.postgres.store import PostgresStore
 from tests.support.postgres import PostgresServer
 from tests.support.shared_postgres import PostgresDatabase

@@ -16,7 +16,7 @@ import pytest
 
 import clew
 from clew.core.values import AppendTo, Changeset, Put, Record, Scope
-from clew.threads.search import index_pending
+from clew.database.search import index_pending
 from tests.support.postgres import new_directory, unprivileged
 from tests.support.shared_postgres import PostgresDatabase
 

@@ -12,8 +12,8 @@ from psycopg import sql
 
 import clew
 from clew.core.values import Enqueue, Job, Put, Record, Scope
+from clew.database.search import index_pending
 from clew.stores.postgres.store import PostgresStore
-from clew.threads.search import index_pending
 from tests.support.shared_postgres import PostgresDatabase
 
 pytestmark = pytest.mark.postgres

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.rows import Ask, Asking, AskThread, AskThreads, ask
+from clew.core.log.rows import Ask, Asking, AskThread, AskThreads, ask
 from clew.core.values import Scope
 from clew.stores.sqlite import readers
 from clew.stores.sqlite.store import SqliteStore

@@ -19,36 +19,36 @@ import clew.client
 import clew.runtime
 import clew.runtime.memory
 import clew.sync
-from clew.client.methods import Method
-from clew.client.operators import OperatorMethods
-from clew.client.workbenches import WorkbenchMethods
+from clew.client.call import Method
+from clew.client.operator import OperatorMethods
+from clew.client.workbench import WorkbenchMethods
 from clew.core.errors import InvalidInput
+from clew.database.jobs import Jobs
+from clew.database.log import Log
+from clew.database.records import Records
+from clew.database.retention import Retention
 from clew.runtime.crises import crises, extend, purge
-from clew.runtime.effects import effects
-from clew.runtime.provider import ProviderModel
-from clew.runtime.searching import search_everything
-from clew.threads.jobs import Jobs
-from clew.threads.log import Log
-from clew.threads.records import Records
-from clew.threads.retention import Retention
-from clew.workbench.agent import Agent
+from clew.runtime.model.provider import ProviderModel
+from clew.runtime.search import search_everything
+from clew.runtime.tools.effects import effects
+from clew.workbench.agent.agent import Agent
+from clew.workbench.agent.questions import Questions
 from clew.workbench.artifacts import Artifacts, artifact_tools
-from clew.workbench.checkpoints import Checkpoints
 from clew.workbench.core_memory import CoreMemory, core_memory_tools
-from clew.workbench.datasets import every_example, make_dataset
-from clew.workbench.document_tools import document_tools
-from clew.workbench.documents import Documents
-from clew.workbench.experiments import compare
+from clew.workbench.documents.documents import Documents
+from clew.workbench.documents.tools import document_tools
+from clew.workbench.experiments.datasets import every_example, make_dataset
+from clew.workbench.experiments.experiments import compare
+from clew.workbench.experiments.runner import run_experiment
+from clew.workbench.experiments.subjects import asked
 from clew.workbench.interpreter.daytona import RemoteInterpreters
 from clew.workbench.interpreter.local import LocalInterpreters
-from clew.workbench.manifests import exported, imported
-from clew.workbench.questions import Questions
-from clew.workbench.sandboxes import snapshots
-from clew.workbench.sessions import Workbench
-from clew.workbench.subjects import asked
-from clew.workbench.trying import run_experiment
-from clew.workbench.volume import Volume
-from clew.workbench.volumes import Volumes
+from clew.workbench.session.attachment import snapshots
+from clew.workbench.session.checkpoints import Checkpoints
+from clew.workbench.session.manifests import exported, imported
+from clew.workbench.session.session import Workbench
+from clew.workbench.volume.operators import Volumes
+from clew.workbench.volume.volume import Volume
 
 MODULES = [
     clew,

@@ -11,7 +11,7 @@ import clew
 import clew.sync
 from clew.core.errors import InvalidArgument, ThreadExists
 from clew.core.values import AppendTo, Put
-from clew.threads.database import Database
+from clew.database.database import Database
 
 Attempt = Callable[[Any], Awaitable[object]]
 

@@ -9,10 +9,10 @@ import pytest
 
 import clew
 from clew.core.errors import InvalidArgument, InvalidId, SchemaInvalid, ThreadExists, ThreadNotFound
+from clew.database.database import Database
 from clew.runtime import Compaction, Patience, guardrail, respond
-from clew.runtime.provider import ProviderModel
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.runtime.model.provider import ProviderModel
+from clew.testing.scripted_model import ScriptedModel, calls
 
 MISSPELLED = {"usr": "user", "idempotency_key": "key", "mod": "mode"}
 WRONG_OPTIONS: dict[str, Any] = {

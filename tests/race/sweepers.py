@@ -16,15 +16,24 @@ import msgspec
 
 import clew
 from clew.core.values import Item, Record, RecordQuery, Write
-from clew.runtime.ending import Finalize, Left
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import ACTIVE_ROW, ENDING, ROW, Episode, active_episode, saved, touched
-from clew.runtime.memory.finalizing import Finalizer
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.messages import Message
-from clew.runtime.models import Part, Request, Usage
+from clew.database.database import Database
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.memory.memory import Memory
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Part, Request, Usage
+from clew.runtime.records.episodes import (
+    ACTIVE_ROW,
+    ENDING,
+    ROW,
+    Episode,
+    Finalize,
+    Left,
+    active_episode,
+    saved,
+    touched,
+)
+from clew.runtime.runtime import Runtime
 from clew.runtime.settings import now_ms
-from clew.threads.database import Database
 from clew.writes import AppendTo, Put
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from multiprocessing.connection import Connection
 
 import clew
-from clew.runtime.engine import Runtime
+from clew.runtime.runtime import Runtime
 
 IN_LINE = 4
 """How many turns the other process has in line at any time."""

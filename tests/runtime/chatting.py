@@ -12,11 +12,11 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from clew.core.errors import ModelFailed
-from clew.runtime import asking
-from clew.runtime.asking import Patience
-from clew.runtime.messages import Message
-from clew.runtime.models import Reply, Request
-from clew.runtime.provider import ProviderModel
+from clew.runtime.model import call
+from clew.runtime.model.call import Patience
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Reply, Request
+from clew.runtime.model.provider import ProviderModel
 from tests.support.openai_server import ChatServer, Line, chat_server
 
 SECRET = "sk-very-secret-0123456789"
@@ -36,7 +36,7 @@ async def asked(*script: Line | str, **options: Any) -> AsyncIterator[tuple[Prov
 
 
 async def reply_to(model: ProviderModel, request: Request = HI) -> Reply:
-    return await asking.ask(model, request, Patience(attempts=1))
+    return await call.ask(model, request, Patience(attempts=1))
 
 
 async def failure(*script: Line | str) -> ModelFailed:

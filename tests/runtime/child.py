@@ -7,9 +7,9 @@ import sys
 
 import clew
 from clew.core.errors import ClewError
-from clew.runtime.engine import Runtime
-from clew.runtime.models import Request
-from clew.testing.scripted import ScriptedModel
+from clew.runtime.model.protocol import Request
+from clew.runtime.runtime import Runtime
+from clew.testing.scripted_model import ScriptedModel
 
 
 def say(word: str) -> None:

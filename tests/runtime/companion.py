@@ -7,18 +7,18 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import clew
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.declaring import schema_of
-from clew.runtime.inputs import checked_inputs, user_item
-from clew.runtime.loop import Stage
-from clew.runtime.models import Model
-from clew.runtime.pipeline import context_of, run_stages
-from clew.runtime.schema import State, input, kept, loaded, per_call, per_run, per_turn, whole_of
+from clew.runtime.execution.pipeline import context_of, run_stages
+from clew.runtime.execution.start import Asked, Started, start
+from clew.runtime.model.protocol import Model
+from clew.runtime.respond.respond import Stage
 from clew.runtime.settings import Settings
-from clew.runtime.starting import Asked, Started, start
-from clew.runtime.turn import Turn
+from clew.runtime.state.declaration import schema_of
+from clew.runtime.state.inputs import checked_inputs, user_item
+from clew.runtime.state.schema import State, input, kept, loaded, per_call, per_run, per_turn, whole_of
+from clew.runtime.turn.turn import Turn
 from clew.testing.clock import Clock
-from clew.threads.database import Database
 
 
 class Progress(State):

@@ -9,11 +9,11 @@ from typing import Any
 
 import clew
 from clew.core.errors import ClewError
-from clew.runtime.engine import Runtime
+from clew.runtime.runtime import Runtime
 from clew.runtime.settings import now_ms
-from clew.runtime.suspension import Decision
-from clew.runtime.tools import Suspend, Tool, ToolContext, tool
-from clew.testing.scripted import ScriptedModel, calls
+from clew.runtime.tools.tool import Suspend, Tool, ToolContext, tool
+from clew.runtime.turn.approvals import Decision
+from clew.testing.scripted_model import ScriptedModel, calls
 
 DAY = 86_400_000
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clew.runtime.finishing import Ends
+from clew.database.database import Database
+from clew.runtime.sessions.finish import Ends
 from clew.runtime.settings import Settings
-from clew.threads.database import Database
 
 
 async def work(db: Database, settings: Settings) -> int:

@@ -11,16 +11,16 @@ import pytest
 from clew.core.errors import (
     ModelFailed,
 )
-from clew.core.making import append, merge
+from clew.core.patch import append, merge
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.engine import Runtime
-from clew.runtime.logs import Log
-from clew.runtime.messages import Message
-from clew.runtime.schema import State, input
-from clew.runtime.tools import Effect, Tool, tool
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.log import Log
+from clew.runtime.state.schema import State, input
+from clew.runtime.tools.tool import Effect, Tool, tool
+from clew.runtime.turn.draft import Delta
+from clew.testing.scripted_model import ScriptedModel
 
 FAILURE = ModelFailed(model="m", problem="it is down")
 PAY = ("c1", "pay", {"amount": 5})

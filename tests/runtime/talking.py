@@ -11,20 +11,19 @@ import msgspec
 
 import clew
 from clew.core.errors import StoreUnavailable
-from clew.core.planning import Plan, Setting
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
 from clew.core.ports import Store
-from clew.core.rows import Asking
 from clew.core.values import Record, RecordQuery, Scope
+from clew.database.database import Database
 from clew.runtime.crises import CRISIS, Crisis, crisis_of
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import Stage
-from clew.runtime.memory.extracting import said_by_user
-from clew.runtime.memory.keeping import memory_of
-from clew.runtime.memory.remembering import remember
-from clew.runtime.safety import gate
-from clew.runtime.schema import State, input
+from clew.runtime.execution.safe_reply import gate
+from clew.runtime.memory.learn.extraction import remember, said_by_user
+from clew.runtime.memory.memory import memory_of
+from clew.runtime.respond.respond import Stage
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import State, input
 from clew.testing.faults import FailingStore
-from clew.threads.database import Database
 
 SAFE = "You are not alone. Please call your local emergency number now."
 WORDS = "Zanzibar lavender 7431"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.runtime.engine import Runtime
-from clew.runtime.messages import Message
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.runtime import Runtime
+from clew.testing.scripted_model import ScriptedModel
 
 
 async def shortly(messages: Sequence[Message]) -> str:

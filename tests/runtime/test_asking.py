@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from clew.core.errors import ClewError, DeadlineExceeded, ModelFailed
-from clew.runtime import asking
-from clew.runtime.asking import Patience
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event, TextDelta
-from clew.runtime.messages import Message
-from clew.runtime.models import Part, Reply, Request, Text, Usage
-from clew.runtime.runs import KIND, run_of
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.model import call
+from clew.runtime.model.call import Patience
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
+from clew.runtime.records.events import Event, TextDelta
+from clew.runtime.records.runs import KIND, run_of
+from clew.runtime.runtime import Runtime
+from clew.testing.scripted_model import ScriptedModel
 
 QUICK = Patience(pause=0.001, longest_pause=0.002)
 HI = Request(messages=[Message(role="user", content="Hi")])
@@ -37,7 +37,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         made.append(seconds)
 
-    monkeypatch.setattr("clew.runtime.asking.asyncio.sleep", sleep)
+    monkeypatch.setattr("clew.runtime.model.call.asyncio.sleep", sleep)
     return made
 
 
@@ -51,7 +51,7 @@ class Person(msgspec.Struct):
 async def test_a_failure_that_may_pass_is_tried_again() -> None:
     model = ScriptedModel(busy(), busy(), "Hello.")
 
-    reply = await asking.ask(model, HI, QUICK)
+    reply = await call.ask(model, HI, QUICK)
 
     assert (reply.text, len(model.requests)) == ("Hello.", 3)
 
@@ -60,7 +60,7 @@ async def test_a_failure_that_stays_is_raised_at_once() -> None:
     model = ScriptedModel(ModelFailed(model="m", problem="it does not know you"), "Hello.")
 
     with pytest.raises(ModelFailed):
-        await asking.ask(model, HI, QUICK)
+        await call.ask(model, HI, QUICK)
 
     assert len(model.requests) == 1
 
@@ -69,7 +69,7 @@ async def test_after_the_last_attempt_the_failure_is_raised() -> None:
     model = ScriptedModel(busy(), busy(), busy(), "Hello.")
 
     with pytest.raises(ModelFailed, match="it is busy"):
-        await asking.ask(model, HI, QUICK)
+        await call.ask(model, HI, QUICK)
 
     assert len(model.requests) == 3
 
@@ -78,7 +78,7 @@ async def test_pauses_grow_up_to_the_longest(pauses: list[float]) -> None:
     patience = Patience(attempts=6, pause=1.0, longest_pause=4.0)
 
     with pytest.raises(ModelFailed):
-        await asking.ask(ScriptedModel(*[busy()] * 6), HI, patience)
+        await call.ask(ScriptedModel(*[busy()] * 6), HI, patience)
 
     assert [0.5 * full <= made <= full for made, full in zip(pauses, [1, 2, 4, 4, 4], strict=True)] == [
         True
@@ -92,7 +92,7 @@ def test_a_pause_is_spread_by_chance() -> None:
 
 
 async def test_a_provider_that_asks_for_a_pause_gets_it(pauses: list[float]) -> None:
-    await asking.ask(ScriptedModel(busy(retry_after_ms=7000), "Hello."), HI, QUICK)
+    await call.ask(ScriptedModel(busy(retry_after_ms=7000), "Hello."), HI, QUICK)
 
     assert pauses == [7.0]
 
@@ -101,7 +101,7 @@ async def test_nobody_waits_longer_than_patience_allows(pauses: list[float]) -> 
     model = ScriptedModel(busy(retry_after_ms=61_000), "Hello.")
 
     with pytest.raises(ModelFailed) as caught:
-        await asking.ask(model, HI, QUICK)
+        await call.ask(model, HI, QUICK)
 
     assert (pauses, caught.value.retry_after_ms) == ([], 61_000)
 
@@ -109,7 +109,7 @@ async def test_nobody_waits_longer_than_patience_allows(pauses: list[float]) -> 
 async def test_a_call_that_takes_too_long_is_tried_again() -> None:
     model = ScriptedModel(NEVER(), "Hello.")
 
-    reply = await asking.ask(
+    reply = await call.ask(
         model, HI, Patience(call=0.02, pause=0.001)
     )  # the first attempt took the event from the script
 
@@ -120,7 +120,7 @@ async def test_a_call_that_always_takes_too_long_is_over_its_deadline() -> None:
     model = ScriptedModel(NEVER(), NEVER())
 
     with pytest.raises(DeadlineExceeded) as caught:
-        await asking.ask(model, HI, Patience(call=0.01, attempts=2, pause=0.001))
+        await call.ask(model, HI, Patience(call=0.01, attempts=2, pause=0.001))
 
     assert (caught.value.what, caught.value.seconds) == ("Model 'scripted'", 0.01)
 
@@ -128,7 +128,7 @@ async def test_a_call_that_always_takes_too_long_is_over_its_deadline() -> None:
 async def test_a_deadline_around_the_call_is_left_to_whoever_set_it() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await asking.ask(ScriptedModel(NEVER()), HI, Patience(call=60))
+            await call.ask(ScriptedModel(NEVER()), HI, Patience(call=60))
 
 
 async def test_a_stream_that_just_ends_is_tried_again() -> None:
@@ -141,7 +141,7 @@ async def test_a_stream_that_just_ends_is_tried_again() -> None:
 
     model = Short()
 
-    assert (await asking.ask(model, HI, QUICK)).text == "Hello."
+    assert (await call.ask(model, HI, QUICK)).text == "Hello."
     assert len(model.requests) == 2
 
 
@@ -149,7 +149,7 @@ async def test_text_is_told_as_it_comes_with_its_attempt() -> None:
     told: list[tuple[str, int]] = []
     model = ScriptedModel(["Hel", busy()], ["Hel", "lo."])
 
-    await asking.ask(model, HI, QUICK, lambda text, attempt: told.append((text, attempt)))
+    await call.ask(model, HI, QUICK, lambda text, attempt: told.append((text, attempt)))
 
     assert told == [("Hel", 1), ("Hel", 2), ("lo.", 2)]
 
@@ -164,7 +164,7 @@ async def test_a_stream_is_closed_when_its_reply_is_there() -> None:
             finally:
                 closed.set()
 
-    await asking.ask(Held(), HI, QUICK)
+    await call.ask(Held(), HI, QUICK)
 
     assert closed.is_set()
 
@@ -173,7 +173,7 @@ async def test_what_unusable_answers_cost_is_told() -> None:
     lost: list[Usage] = []
     wrong = busy(spent={"calls": 1, "input_tokens": 5, "output_tokens": 2})
 
-    await asking.ask(ScriptedModel(wrong, busy(), "Hello."), HI, QUICK, lost=lost.append)
+    await call.ask(ScriptedModel(wrong, busy(), "Hello."), HI, QUICK, lost=lost.append)
 
     assert lost == [Usage(calls=1, input_tokens=5, output_tokens=2)]
 
@@ -182,7 +182,7 @@ async def test_a_typed_answer_that_does_not_fit_is_asked_for_again() -> None:
     lost: list[Usage] = []
     model = ScriptedModel(lambda request: {"name": "Ann"}, lambda request: {"name": "Ann", "age": 7})
 
-    answer, _ = await asking.fill(model, HI, Person, QUICK, lost.append)
+    answer, _ = await call.fill(model, HI, Person, QUICK, lost.append)
 
     assert (answer, len(lost)) == (Person(name="Ann", age=7), 1)
 
@@ -192,7 +192,7 @@ async def test_a_model_is_told_what_was_wrong_with_its_answer() -> None:
         lambda request: {"name": "Ann"}, busy(), lambda request: 7, lambda request: {"name": "Ann", "age": 7}
     )
 
-    await asking.fill(model, HI, Person, Patience(attempts=4, pause=0.001))
+    await call.fill(model, HI, Person, Patience(attempts=4, pause=0.001))
 
     assert [[message.text for message in request.messages[1:]] for request in model.requests] == [
         [],

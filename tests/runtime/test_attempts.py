@@ -10,22 +10,21 @@ import pytest
 import clew
 from clew.core.errors import RevisionConflict, TurnBusy
 from clew.core.values import Drop, Record, Result, Write
-from clew.runtime import queueing
-from clew.runtime.asking import Patience
+from clew.database.database import Database
+from clew.database.records import Records
 from clew.runtime.attempts import ATTEMPTS
-from clew.runtime.cancelling import cancel_elsewhere
 from clew.runtime.crises import CRISIS, Crisis, extend, row_of
-from clew.runtime.ending import request_end
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import ACTIVE_ROW
-from clew.runtime.resuming import resume
-from clew.runtime.runs import KIND, RUNNING
-from clew.runtime.starting import Asked
-from clew.runtime.turn_options import turn_request
-from clew.runtime.voice import keep_alive
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
-from clew.threads.records import Records
+from clew.runtime.execution import queue
+from clew.runtime.execution.resume import resume
+from clew.runtime.execution.start import Asked
+from clew.runtime.execution.turn_options import turn_request
+from clew.runtime.maintenance.cancel import cancel_elsewhere
+from clew.runtime.model.call import Patience
+from clew.runtime.records.episodes import ACTIVE_ROW, request_end
+from clew.runtime.records.runs import KIND, RUNNING
+from clew.runtime.runtime import Runtime
+from clew.runtime.sessions.voice import keep_alive
+from clew.testing.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.promise("F-10")
 LONG = 1 << 60
@@ -127,10 +126,10 @@ async def test_a_turn_waits_for_another_only_so_long(db: Database) -> None:
 
 async def test_a_repeated_request_waits_for_its_queued_turn_only_so_long(db: Database) -> None:
     asked = turn_request(runtime_of(db).schema, "t", "Again", key="k")
-    await queueing.enqueue(db, "q", asked, 1)
+    await queue.enqueue(db, "q", asked, 1)
 
     with pytest.raises(TurnBusy):
-        await queueing.left(db, "t", "q", seconds=0)
+        await queue.left(db, "t", "q", seconds=0)
 
 
 CONFLICT = RevisionConflict(kind=KIND, id="r", expected=1, actual=2)
@@ -145,8 +144,8 @@ async def test_a_queued_turn_that_cannot_begin_is_tried_once(db: Database, error
         raise error
 
     asked = turn_request(runtime_of(db).schema, "t", "Again", key="k")
-    await queueing.enqueue(db, "q", asked, 1)
-    await queueing.drained(db, "t", begin)
+    await queue.enqueue(db, "q", asked, 1)
+    await queue.drained(db, "t", begin)
 
     assert len(tries) == 1
-    assert await queueing.holds(db, "q")
+    assert await queue.holds(db, "q")

@@ -9,15 +9,15 @@ import pytest
 
 from clew.core.errors import ModelFailed, StoreUnavailable
 from clew.core.values import Changeset
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import active_episode
-from clew.runtime.events import Event, Failed, RunFinished
-from clew.runtime.loop import respond
-from clew.runtime.suspension import Replay
-from clew.runtime.tools import Effect, tool
+from clew.database.database import Database
+from clew.runtime.records.episodes import active_episode
+from clew.runtime.records.events import Event, Failed, RunFinished
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.approvals import Replay
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.dying import DeadStore
 
 USER, ASSISTANT, TOOLS, FINISHED = (

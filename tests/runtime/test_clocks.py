@@ -11,19 +11,19 @@ from psycopg_pool import AsyncConnectionPool
 
 import clew
 from clew.core.errors import TurnBusy
-from clew.core.leases import LONGEST_LEASE_MS
+from clew.core.log.leases import LONGEST_LEASE_MS
 from clew.core.values import Job
-from clew.runtime import holders, starting
-from clew.runtime.engine import Runtime
-from clew.runtime.holders import Holder
-from clew.runtime.runs import Run
-from clew.runtime.starting import is_over, start
-from clew.runtime.turn_options import turn_request
-from clew.server.identity import keys
-from clew.server.identity.keeping import Directory
+from clew.database.database import Database
+from clew.runtime.execution import start as execution_start
+from clew.runtime.execution.start import is_over, start
+from clew.runtime.execution.turn_options import turn_request
+from clew.runtime.records import runs
+from clew.runtime.records.runs import Holder, Run
+from clew.runtime.runtime import Runtime
+from clew.server.identity import api_keys
+from clew.server.identity.directory import Directory
 from clew.stores.postgres.clock import ServerClock
 from clew.stores.postgres.store import PostgresStore
-from clew.threads.database import Database
 from tests.runtime.busy import replied
 from tests.support.shared_postgres import PostgresDatabase
 
@@ -64,7 +64,7 @@ async def test_a_job_claimed_by_a_machine_ahead_is_free_when_its_lease_is_over(s
 async def test_a_turn_of_a_machine_ahead_that_died_does_not_hold_its_thread(
     shared_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "this_process", lambda: ELSEWHERE)
+    monkeypatch.setattr(execution_start, "this_process", lambda: ELSEWHERE)
 
     async def begin(db: Database) -> None:
         runtime = Runtime(db, stages=[replied], lease_seconds=0.001)
@@ -83,7 +83,7 @@ async def test_a_turn_at_work_on_a_machine_ahead_keeps_its_thread(
     postgres_database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres_database.url
-    monkeypatch.setattr(starting, "this_process", lambda: ELSEWHERE)
+    monkeypatch.setattr(execution_start, "this_process", lambda: ELSEWHERE)
 
     async def begin(db: Database) -> None:
         runtime = Runtime(db, stages=[replied], lease_seconds=60)
@@ -99,7 +99,7 @@ async def test_a_turn_at_work_on_a_machine_ahead_keeps_its_thread(
 
 @pytest.mark.promise("T-17")
 def test_a_turn_of_this_machine_is_at_work_however_far_its_clock_was_set_back() -> None:
-    run = Run(id="r", thread="a", started=0, until=DAY_MS, holder=holders.this_process())
+    run = Run(id="r", thread="a", started=0, until=DAY_MS, holder=runs.this_process())
 
     assert [is_over(run, now) for now in (0, DAY_MS - 1, DAY_MS)] == [False, False, True]
 
@@ -120,7 +120,7 @@ async def test_an_api_key_lasts_by_the_clock_of_the_database(postgres_database: 
         with clock_ahead():
             ahead = Directory(db).now()
 
-    assert keys.HOUR_MS > ahead - now >= 0
+    assert api_keys.HOUR_MS > ahead - now >= 0
 
 
 @pytest.mark.postgres

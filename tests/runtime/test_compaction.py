@@ -18,16 +18,16 @@ from clew.core.errors import (
 )
 from clew.core.items import user
 from clew.core.values import Item
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import respond
-from clew.runtime.messages import Message
-from clew.runtime.schema import State
-from clew.runtime.suspension import Replay
-from clew.runtime.tools import Effect, tool
+from clew.runtime.model.messages import Message
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import State
+from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.approvals import Replay
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.dying import DeadStore
 from tests.runtime.talks import contents, shortly, talked
 

@@ -13,16 +13,16 @@ from clew.core.errors import (
 )
 from clew.core.items import assistant, user
 from clew.core.values import Item, Window
-from clew.runtime.compaction import Compaction, Gauge, by_model, tokens_of
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event, MessageAdded, TextDelta
-from clew.runtime.loop import respond
-from clew.runtime.messages import Message
-from clew.runtime.models import Reply, Request, Usage
-from clew.runtime.tools import Effect, tool
+from clew.database.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Reply, Request, Usage
+from clew.runtime.records.events import Event, MessageAdded, TextDelta
+from clew.runtime.respond.compaction import Compaction, Gauge, by_model, tokens_of
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import Effect, tool
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.dying import DeadStore
 from tests.runtime.talks import contents, shortly, talked
 

@@ -11,18 +11,18 @@ import pytest
 import clew
 from clew.core.errors import InvalidArgument, KeyReused, LeaseLost, StateConflict, TurnBusy
 from clew.core.values import RecordQuery
-from clew.runtime.engine import Runtime
-from clew.runtime.journal import ThreadJournal
-from clew.runtime.models import Request
-from clew.runtime.outputs import Done
-from clew.runtime.queueing import enqueue
-from clew.runtime.resuming import Resumed, resume
-from clew.runtime.runs import KIND, Run, run_of
-from clew.runtime.starting import Asked, key_id, start
-from clew.runtime.tools import Effect, tool
-from clew.runtime.turn_options import turn_request
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.execution.queue import enqueue
+from clew.runtime.execution.resume import Resumed, resume
+from clew.runtime.execution.start import Asked, key_id, start
+from clew.runtime.execution.turn_options import turn_request
+from clew.runtime.model.protocol import Request
+from clew.runtime.records.runs import KIND, Run, run_of
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.journal import ThreadJournal
+from clew.runtime.turn.result import Done
+from clew.testing.scripted_model import ScriptedModel, calls
 
 
 class Counting(clew.State):
@@ -245,7 +245,7 @@ async def test_a_turn_that_was_left_behind_is_taken_up_by_one_and_told_to_all(
                 await first[0]
         return await resume(*given, **named)
 
-    monkeypatch.setattr("clew.runtime.turns.resume", late)
+    monkeypatch.setattr("clew.runtime.execution.scheduler.resume", late)
     again = await other.run_turn("a", "Hi", key="k")
 
     assert again == await first[0]

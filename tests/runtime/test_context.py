@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from clew.core.values import Record, RecordQuery
+from clew.database.database import Database
 from clew.runtime.context import Context, MemoryMode
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import respond
-from clew.runtime.schema import Conversation
-from clew.runtime.stateless import run_agent
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import Conversation
 from clew.stores.memory import MemoryStore
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel
 
 FIELDS = {
     "llm_client": dataclasses.MISSING,

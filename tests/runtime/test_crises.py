@@ -18,20 +18,20 @@ from clew.core.errors import (
     RecordNotFound,
     StoreUnavailable,
 )
-from clew.core.planning import Plan, Setting
-from clew.core.rows import Asking
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
 from clew.core.values import Record, Scope
+from clew.database.database import Database
 from clew.runtime.crises import CRISIS, DAY, Crisis, HeldCrises, crises, extend, purge, row_of
-from clew.runtime.episodes import active_episode
-from clew.runtime.events import TextDelta
-from clew.runtime.models import Request
-from clew.runtime.safety import gate
-from clew.runtime.stateless import run_agent
+from clew.runtime.execution.safe_reply import gate
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.model.protocol import Request
+from clew.runtime.records.episodes import active_episode
+from clew.runtime.records.events import TextDelta
 from clew.stores.memory import MemoryStore
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel
 from tests.runtime.talking import (
     SAFE,
     WORDS,

@@ -9,15 +9,15 @@ import pytest
 import clew
 from clew.core import ops
 from clew.core.errors import StateInvalid
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import respond
-from clew.runtime.models import Request
-from clew.runtime.suspension import PassOn
-from clew.runtime.tools import Effect, Suspend, ToolContext, tool
+from clew.runtime.model.protocol import Request
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import Effect, Suspend, ToolContext, tool
+from clew.runtime.turn.approvals import PassOn
 from clew.testing.clock import Clock
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.companion import (
     Companion,
     MemoryControl,

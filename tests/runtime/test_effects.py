@@ -11,14 +11,14 @@ import pytest
 
 from clew.core.errors import StoreUnavailable
 from clew.core.ops import Set
-from clew.runtime.effects import effects
-from clew.runtime.engine import Runtime
+from clew.database.database import Database
+from clew.runtime.runtime import Runtime
 from clew.runtime.settings import now_ms
-from clew.runtime.suspension import Replay, UseResult
-from clew.runtime.tools import UNFINISHED, Effect, Tool, ToolContext, tool
+from clew.runtime.tools.effects import effects
+from clew.runtime.tools.tool import UNFINISHED, Effect, Tool, ToolContext, tool
+from clew.runtime.turn.approvals import Replay, UseResult
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 
 
 @tool(effect=Effect.NONE)

@@ -12,14 +12,24 @@ import pytest
 import clew
 from clew.core.errors import InvalidArgument, RevisionConflict
 from clew.core.values import Record, RecordQuery
-from clew.runtime import ending
-from clew.runtime.ending import FEEDBACK, Left, end_expired, request_end
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode, episode_of
-from clew.runtime.messages import Message
-from clew.runtime.models import Request
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Request
+from clew.runtime.records import episodes
+from clew.runtime.records.episodes import (
+    ACTIVE_ROW,
+    FEEDBACK,
+    ROW,
+    Episode,
+    Left,
+    active_episode,
+    end_expired,
+    episode,
+    episode_of,
+    request_end,
+)
+from clew.runtime.runtime import Runtime
+from clew.testing.scripted_model import ScriptedModel
 from clew.writes import Put
 from tests.runtime.ends import work
 
@@ -412,7 +422,7 @@ async def test_a_damaged_row_keeps_no_other_episode_from_ending(db: Database) ->
 async def test_one_look_ends_all_that_is_idle_however_much_it_is(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "PAGE", 2)
+    monkeypatch.setattr(episodes, "PAGE", 2)
     runtime = quiet(db)
     for number in range(5):
         await runtime.run_turn(f"t{number}", "Hi")

@@ -7,11 +7,11 @@ from contextlib import aclosing
 
 import pytest
 
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event, Mark, RunFinished, RunStarted, TextDelta
-from clew.runtime.tools import Effect, tool
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.records.events import Event, Mark, RunFinished, RunStarted, TextDelta
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import Effect, tool
+from clew.testing.scripted_model import ScriptedModel, calls
 
 
 @tool(effect=Effect.NONE)

@@ -8,13 +8,13 @@ import pytest
 
 import clew
 from clew.core.ops import Set
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import respond
-from clew.runtime.models import Request
-from clew.runtime.suspension import Replay
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.runtime.model.protocol import Request
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.turn.approvals import Replay
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.companion import Companion, saying
 
 LOADED = {"working_memory": ["boss", "sleep"]}

@@ -8,21 +8,21 @@ from typing import Annotated, Any
 import pytest
 
 from clew.core.errors import DeadlineExceeded, GuardrailTripped
-from clew.core.making import append
+from clew.core.patch import append
 from clew.core.values import Changeset
-from clew.runtime.asking import Patience
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event, Failed, MessageAdded, RunFinished, TextDelta
-from clew.runtime.guardrails import Guardrail, guardrail
-from clew.runtime.logs import Log
-from clew.runtime.loop import respond
-from clew.runtime.messages import Message
-from clew.runtime.models import Request
-from clew.runtime.schema import State, input
-from clew.runtime.tools import tool
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.runtime.model.call import Patience
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Request
+from clew.runtime.records.events import Event, Failed, MessageAdded, RunFinished, TextDelta
+from clew.runtime.respond.guardrails import Guardrail, guardrail
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.log import Log
+from clew.runtime.state.schema import State, input
+from clew.runtime.tools.tool import tool
+from clew.testing.scripted_model import ScriptedModel, calls
 
 CALL = ("c1", "pay", {"amount": 5})
 

@@ -11,18 +11,18 @@ import pytest
 import clew
 from clew.core.errors import InvalidId, ModelFailed, StoreDamaged, StoreUnavailable
 from clew.core.values import Record, RecordQuery
-from clew.runtime import voice_tools
+from clew.database.database import Database
 from clew.runtime.context import Context
 from clew.runtime.crises import CRISIS
-from clew.runtime.draft import Delta
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import active_episode
-from clew.runtime.hearing import HEARD, Heard, Hearing, Utterance, heard_before
-from clew.runtime.safety import gate
-from clew.runtime.schema import State, input
-from clew.runtime.tools import Effect, Outcome, Suspend, Tool, ToolContext, Unfinished, tool
-from clew.runtime.voice_tools import AT_WORK, VOICE_CALL, Called, call_tool
-from clew.threads.database import Database
+from clew.runtime.execution.safe_reply import gate
+from clew.runtime.records.episodes import active_episode
+from clew.runtime.runtime import Runtime
+from clew.runtime.sessions import voice_tools
+from clew.runtime.sessions.utterances import HEARD, Heard, Hearing, Utterance, heard_before
+from clew.runtime.sessions.voice_tools import AT_WORK, VOICE_CALL, Called, call_tool
+from clew.runtime.state.schema import State, input
+from clew.runtime.tools.tool import Effect, Outcome, Suspend, Tool, ToolContext, Unfinished, tool
+from clew.runtime.turn.draft import Delta
 
 pytestmark = pytest.mark.promise("R-21")
 

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 import clew
 from clew.core.errors import ModelFailed, StateInvalid
 from clew.core.values import Record, RecordQuery
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event, Failed, RunFinished, StageStarted
-from clew.runtime.loop import Stage, respond
-from clew.runtime.models import Request
-from clew.runtime.outputs import Done
-from clew.runtime.schema import State, input, kept
-from clew.runtime.stateless import run_agent
-from clew.runtime.tools import Effect, tool
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.model.protocol import Request
+from clew.runtime.records.events import Event, Failed, RunFinished, StageStarted
+from clew.runtime.respond.respond import Stage, respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import State, input, kept
+from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.result import Done
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.companion import Companion, called, count, saying
 
 

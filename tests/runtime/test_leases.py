@@ -11,12 +11,12 @@ import pytest
 import clew
 from clew.core.errors import RecordNotFound, RevisionConflict, StoreUnavailable
 from clew.core.values import Record
-from clew.runtime.journal import ThreadJournal
-from clew.runtime.lease import Lease
-from clew.runtime.models import Usage
-from clew.runtime.runs import KIND, Run, record_of
-from clew.threads.database import Database
-from clew.threads.records import Records
+from clew.database.database import Database
+from clew.database.records import Records
+from clew.runtime.model.protocol import Usage
+from clew.runtime.records.runs import KIND, Run, record_of
+from clew.runtime.turn.journal import ThreadJournal
+from clew.runtime.turn.lease import Lease
 
 BRIEF = 0.03
 """Seconds of a lease in these tests."""

@@ -13,15 +13,15 @@ import msgspec
 import pytest
 
 from clew.core.errors import DeadlineExceeded, ModelFailed, StoreUnavailable
-from clew.runtime import asking
-from clew.runtime.asking import Patience
-from clew.runtime.compaction import Compaction
-from clew.runtime.engine import Runtime
-from clew.runtime.messages import Message
-from clew.runtime.model_boundary import ModelWrapper, stream_parts
-from clew.runtime.models import Part, Reply, Request, Text, ToolCall, Usage
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.model import call as model_call
+from clew.runtime.model.boundary import ModelWrapper, stream_parts
+from clew.runtime.model.call import Patience
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Part, Reply, Request, Text, ToolCall, Usage
+from clew.runtime.respond.compaction import Compaction
+from clew.runtime.runtime import Runtime
+from clew.testing.scripted_model import ScriptedModel
 
 HI = Request(messages=[Message(role="user", content="Hi")])
 QUICK = Patience(pause=0.001, longest_pause=0.002)
@@ -74,7 +74,7 @@ async def test_what_a_model_raises_is_its_failure_and_logged_once_without_its_wo
     error: BaseException, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = Wild(raising(error))
-    call = asking.ask(model, HI, QUICK) if way == "ask" else asking.fill(model, HI, Person, QUICK)
+    call = model_call.ask(model, HI, QUICK) if way == "ask" else model_call.fill(model, HI, Person, QUICK)
 
     with caplog.at_level(logging.INFO, "clew"), pytest.raises(ModelFailed) as caught:
         await call
@@ -91,7 +91,7 @@ async def test_only_what_is_about_a_connection_is_tried_again(error: BaseExcepti
     model = Wild(raising(error))
 
     with pytest.raises(ModelFailed):
-        await asking.fill(model, HI, Person, QUICK)
+        await model_call.fill(model, HI, Person, QUICK)
 
     assert model.asked == times
 
@@ -125,7 +125,7 @@ async def test_only_what_is_about_a_connection_is_tried_again(error: BaseExcepti
 )
 async def test_an_answer_that_is_not_of_its_type_is_a_failure(given: Any) -> None:
     with pytest.raises(ModelFailed, match="not what was asked for"):
-        await asking.fill(Wild(lambda: given), HI, Person, QUICK)
+        await model_call.fill(Wild(lambda: given), HI, Person, QUICK)
 
 
 async def test_an_answer_of_a_type_that_only_its_caller_knows_is_taken_as_it_is() -> None:
@@ -134,7 +134,7 @@ async def test_an_answer_of_a_type_that_only_its_caller_knows_is_taken_as_it_is(
 
     answer = Own()
 
-    assert (await asking.fill(Wild(lambda: (answer, Usage())), HI, Own, QUICK))[0] is answer
+    assert (await model_call.fill(Wild(lambda: (answer, Usage())), HI, Own, QUICK))[0] is answer
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ async def test_an_answer_of_a_type_that_only_its_caller_knows_is_taken_as_it_is(
 )
 async def test_a_part_that_is_none_is_a_failure(part: Any) -> None:
     with pytest.raises(ModelFailed):
-        await asking.ask(Wild(lambda: part), HI, QUICK)
+        await model_call.ask(Wild(lambda: part), HI, QUICK)
 
 
 async def test_a_model_that_streams_nothing_one_can_go_through_has_failed() -> None:
@@ -161,7 +161,7 @@ async def test_a_model_that_streams_nothing_one_can_go_through_has_failed() -> N
             return "Hello."
 
     with pytest.raises(ModelFailed, match="it raised TypeError"):
-        await asking.ask(Flat(lambda: None), HI, QUICK)
+        await model_call.ask(Flat(lambda: None), HI, QUICK)
 
 
 # What is no fault of the model.
@@ -171,7 +171,7 @@ async def test_an_error_of_a_store_passes_through_a_model_as_it_is() -> None:
     down = StoreUnavailable(problem="it is locked")
 
     with pytest.raises(StoreUnavailable) as caught:
-        await asking.fill(Wild(raising(down)), HI, Person, QUICK)
+        await model_call.fill(Wild(raising(down)), HI, Person, QUICK)
 
     assert caught.value is down
 
@@ -181,7 +181,7 @@ async def test_a_mistake_of_who_listens_is_not_the_models() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await asking.ask(ScriptedModel("Hello."), HI, QUICK, told)
+        await model_call.ask(ScriptedModel("Hello."), HI, QUICK, told)
 
 
 async def test_a_mistake_of_a_wrapper_of_ours_is_not_the_models() -> None:
@@ -193,7 +193,7 @@ async def test_a_mistake_of_a_wrapper_of_ours_is_not_the_models() -> None:
                     yield part
 
     with pytest.raises(ZeroDivisionError):
-        await asking.ask(Clumsy(ScriptedModel("Hello.")), HI, QUICK)
+        await model_call.ask(Clumsy(ScriptedModel("Hello.")), HI, QUICK)
 
 
 @pytest.mark.parametrize("way", ["ask", "fill"])
@@ -207,7 +207,9 @@ async def test_what_the_model_inside_a_wrapper_raises_is_the_models(way: str) ->
     model = Through(Wild(raising(KeyError())))
 
     with pytest.raises(ModelFailed, match="it raised KeyError"):
-        await (asking.ask(model, HI, QUICK) if way == "ask" else asking.fill(model, HI, Person, QUICK))
+        await (
+            model_call.ask(model, HI, QUICK) if way == "ask" else model_call.fill(model, HI, Person, QUICK)
+        )
 
 
 class Stubborn(Wild):
@@ -226,7 +228,7 @@ class Stubborn(Wild):
 
 async def test_whoever_is_cancelled_is_cancelled_whatever_a_model_makes_of_it() -> None:
     model = Stubborn()
-    task = asyncio.create_task(asking.fill(model, HI, Person, QUICK))
+    task = asyncio.create_task(model_call.fill(model, HI, Person, QUICK))
     await model.begun.wait()
     task.cancel()
     await asyncio.wait([task])
@@ -236,7 +238,7 @@ async def test_whoever_is_cancelled_is_cancelled_whatever_a_model_makes_of_it() 
 
 async def test_a_deadline_is_one_whatever_a_model_makes_of_it() -> None:
     with pytest.raises(DeadlineExceeded):
-        await asking.fill(Stubborn(), HI, Person, Patience(call=0.01, attempts=1))
+        await model_call.fill(Stubborn(), HI, Person, Patience(call=0.01, attempts=1))
 
 
 # In a turn, and beside it.

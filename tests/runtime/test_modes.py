@@ -17,16 +17,15 @@ from psycopg import sql
 import clew
 from clew.core.errors import ModeRefused, ThreadExists, ThreadNotFound
 from clew.core.values import Record
+from clew.database.database import Database
 from clew.runtime.context import MemoryMode
-from clew.runtime.ending import FEEDBACK, Left
-from clew.runtime.episodes import ACTIVE_ROW, Episode
-from clew.runtime.memory.keeping import memory_of
-from clew.runtime.messages import Message
-from clew.runtime.modes import user_in
-from clew.runtime.stateless import run_agent
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.memory.memory import memory_of
+from clew.runtime.model.messages import Message
+from clew.runtime.placement import user_in
+from clew.runtime.records.episodes import ACTIVE_ROW, FEEDBACK, Episode, Left
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
-from clew.threads.database import Database
 from tests.runtime.talking import (
     SAFE,
     WORDS,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import clew
 from clew.core.errors import ModelFailed
-from clew.runtime.loop import Stage
-from clew.runtime.outputs import Done
-from clew.runtime.stateless import run_agent
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.respond.respond import Stage
+from clew.runtime.turn.result import Done
 from tests.runtime.talking import SAFE, Answered, Companion, answer, look_for_danger, moody, talking
 
 

@@ -11,18 +11,17 @@ import clew
 from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument, StoreDamaged
 from clew.core.values import Job, Record, RecordQuery
-from clew.runtime import queueing
-from clew.runtime.ending import request_end
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import ACTIVE_ROW, ENDED, ROW, active_episode, episode_of
-from clew.runtime.memory.embedding import VECTOR, HashingEmbedder
-from clew.runtime.memory.embedding_jobs import embed_due, embedding
-from clew.runtime.memory.finalizing import Finalizer
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.runs import KIND, RUNNING
-from clew.runtime.turn_options import turn_request
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.execution import queue
+from clew.runtime.execution.turn_options import turn_request
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.memory.memory import Memory
+from clew.runtime.memory.vectors.embedding import VECTOR, HashingEmbedder
+from clew.runtime.memory.vectors.jobs import embed_due, embedding
+from clew.runtime.records.episodes import ACTIVE_ROW, ENDED, ROW, active_episode, episode_of, request_end
+from clew.runtime.records.runs import KIND, RUNNING
+from clew.runtime.runtime import Runtime
+from clew.testing.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.promise("F-10")
 SECRET = "I like the harbour lantern."
@@ -172,7 +171,7 @@ async def test_a_queued_turn_of_another_user_never_begins(db: Database) -> None:
     async with runtime_of(db) as runtime:
         await runtime.run_turn("hers", SECRET, user="alice")
         before = (await db.thread("hers").head()).version
-        await db.records.put(Record(kind=queueing.KIND, id="q", owner="bob", tags=tags, body=body))
+        await db.records.put(Record(kind=queue.KIND, id="q", owner="bob", tags=tags, body=body))
         await runtime._sweeper.once()
         await runtime._turns.stop()
 
@@ -183,9 +182,9 @@ async def test_queued_turns_begin_behind_a_hundred_that_cannot(db: Database) -> 
     async with runtime_of(db) as runtime:
         for number in range(101):
             body = {"thread": "hers", "inputs": {}, "items": [], "user": "alice"}
-            await db.records.put(Record(kind=queueing.KIND, id=f"q{number:03}", owner="bob", body=body))
+            await db.records.put(Record(kind=queue.KIND, id=f"q{number:03}", owner="bob", body=body))
         asked = turn_request(runtime.schema, "his", "Hello", user="bob", key="k")
-        await queueing.enqueue(db, "z", asked, int(time.time() * 1000))
+        await queue.enqueue(db, "z", asked, int(time.time() * 1000))
         await runtime._sweeper.once()
         while not runtime.is_idle:
             await db.thread("his").changed(99, timeout=0.05)

@@ -11,13 +11,13 @@ import pytest
 
 import clew
 from clew.core.errors import StateInvalid, ToolConflict
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import respond
-from clew.runtime.messages import Message
-from clew.runtime.schema import State, input, kept
-from clew.runtime.tools import Effect, Outcome, Tool, ToolContext, tool
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import State, input, kept
+from clew.runtime.tools.tool import Effect, Outcome, Tool, ToolContext, tool
+from clew.testing.scripted_model import ScriptedModel, calls
 
 
 class Diary(State):

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from clew.core.errors import InvalidArgument
-from clew.runtime import asking
-from clew.runtime.messages import CALL, REPAIR, RESULT, Message
-from clew.runtime.models import Reply, Request, Text, ToolCall, ToolSpec, Usage
-from clew.runtime.provider import ProviderModel
+from clew.runtime.model import call as model_call
+from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message
+from clew.runtime.model.protocol import Reply, Request, Text, ToolCall, ToolSpec, Usage
+from clew.runtime.model.provider import ProviderModel
 from tests.runtime.chatting import HI, QUICK, asked, chat, reply_to
 from tests.support.openai_server import Raw, Said, chat_server
 
@@ -285,7 +285,7 @@ async def test_an_answer_said_as_text_is_taken_if_it_fits() -> None:
 async def test_an_answer_that_does_not_fit_is_asked_for_again_and_paid(said: str) -> None:
     lost: list[Usage] = []
     async with asked(answering(said), answering('{"name": "Ann", "age": 7}')) as (model, _):
-        answer, _ = await asking.fill(model, HI, Person, QUICK, lost.append)
+        answer, _ = await model_call.fill(model, HI, Person, QUICK, lost.append)
 
     assert answer == Person(name="Ann", age=7)
     assert [usage.input_tokens for usage in lost] == [11]

@@ -14,9 +14,9 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from clew.core.errors import InvalidArgument, ModelFailed
-from clew.runtime import asking
-from clew.runtime.asking import Patience
-from clew.runtime.provider import ProviderModel
+from clew.runtime.model import call as model_call
+from clew.runtime.model.call import Patience
+from clew.runtime.model.provider import ProviderModel
 from tests.runtime.chatting import HI, QUICK, SECRET, asked, chat, failure, reply_to
 from tests.support.openai_server import Line, Raw, Refused, Said, chat_server, refusing_url
 
@@ -45,7 +45,7 @@ from tests.support.openai_server import Line, Raw, Refused, Said, chat_server, r
 async def test_what_may_pass_is_tried_again(line: Line, problem: str) -> None:
     failed = await failure(line)
     async with asked(line, "Hello.") as (model, _):
-        reply = await asking.ask(model, HI, QUICK)
+        reply = await model_call.ask(model, HI, QUICK)
 
     assert failed.retry
     assert problem in failed.problem
@@ -68,7 +68,7 @@ async def test_what_may_pass_is_tried_again(line: Line, problem: str) -> None:
 async def test_what_will_not_pass_is_not_tried_again(line: Line) -> None:
     async with asked(line, "Hello.") as (model, server):
         with pytest.raises(ModelFailed):
-            await asking.ask(model, HI, QUICK)
+            await model_call.ask(model, HI, QUICK)
 
     assert len(server.requests) == 1
 
@@ -91,7 +91,7 @@ async def test_a_provider_that_is_not_there_may_come_back() -> None:
 async def test_a_slow_first_word_is_tried_again() -> None:
     slow = Said(text="Hello?", before=asyncio.Event())
     async with asked(slow, "Hello.", settings={"first_event_timeout": 0.05}) as (model, server):
-        reply = await asking.ask(model, HI, QUICK)
+        reply = await model_call.ask(model, HI, QUICK)
 
     assert (reply.text, len(server.requests)) == ("Hello.", 2)
 
@@ -140,7 +140,7 @@ async def test_a_cancelled_typed_call_closes_its_connection_at_once() -> None:
 
 async def test_a_call_over_its_deadline_closes_its_connection_at_once() -> None:
     async with asked(Said(text="Hello there", midway=asyncio.Event()), "Hello.") as (model, server):
-        reply = await asking.ask(model, HI, Patience(call=0.2, pause=0.001))
+        reply = await model_call.ask(model, HI, Patience(call=0.2, pause=0.001))
         async with asyncio.timeout(2):
             await server.left.wait()
 
@@ -242,7 +242,7 @@ import sys
 sys.modules["pydantic_ai"] = None
 from clew.core.errors import MissingExtra
 try:
-    import clew.runtime.provider
+    import clew.runtime.model.provider
 except MissingExtra as error:
     print(error)
 """

@@ -14,18 +14,18 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 import clew
 from clew.core.errors import DeadlineExceeded, ModelFailed
-from clew.runtime.asking import Patience
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event, Failed, RunFinished, TextDelta
-from clew.runtime.messages import Message
-from clew.runtime.models import Request, Usage
-from clew.runtime.provider import ProviderModel
-from clew.runtime.runs import DONE, ERROR, KIND, Run, run_of
-from clew.runtime.schema import Conversation
-from clew.runtime.tools import Effect, Tool, tool
-from clew.threads.database import Database
+from clew.runtime.model.call import Patience
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Request, Usage
+from clew.runtime.model.provider import ProviderModel
+from clew.runtime.records.events import Event, Failed, RunFinished, TextDelta
+from clew.runtime.records.runs import DONE, ERROR, KIND, Run, run_of
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import Conversation
+from clew.runtime.tools.tool import Effect, Tool, tool
+from clew.runtime.turn.draft import Delta
 from tests.support.openai_server import ChatServer, Line, Raw, Refused, Said, chat_server, refusing_url
 
 QUICK = Patience(pause=0.001, longest_pause=0.002)

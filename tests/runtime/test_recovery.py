@@ -16,11 +16,10 @@ import pytest
 import clew
 from clew.core.errors import InvalidArgument
 from clew.core.values import RecordQuery
-from clew.runtime.engine import Runtime
-from clew.runtime.holders import Holder, is_gone, this_process
-from clew.runtime.runs import KIND, Run, run_of
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.records.runs import KIND, Holder, Run, is_gone, run_of, this_process
+from clew.runtime.runtime import Runtime
+from clew.testing.scripted_model import ScriptedModel
 
 
 @asynccontextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from clew.core.erasure.retention import Rule
 from clew.core.errors import ThreadNotFound
 from clew.core.items import user
-from clew.core.retaining import Rule
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.retaining import HOUR_MS, Retaining
+from clew.database.database import Database
+from clew.runtime.maintenance.sweeper import HOUR_MS, Retaining
+from clew.runtime.memory.memory import Memory
 from clew.testing.clock import Clock
-from clew.threads.database import Database
 
 DAY_MS = 24 * HOUR_MS
 

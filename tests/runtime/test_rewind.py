@@ -18,15 +18,15 @@ from clew.core.errors import (
 )
 from clew.core.items import user
 from clew.core.ops import Set
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event, HistoryRewritten, RunFinished
-from clew.runtime.loop import respond
-from clew.runtime.runs import KIND, run_of
-from clew.runtime.suspension import Replay
-from clew.runtime.tools import tool
+from clew.database.database import Database
+from clew.runtime.records.events import Event, HistoryRewritten, RunFinished
+from clew.runtime.records.runs import KIND, run_of
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import tool
+from clew.runtime.turn.approvals import Replay
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.rewinds import (
     FAILURE,
     Diary,

@@ -22,15 +22,15 @@ from clew.core.errors import (
 )
 from clew.core.items import user
 from clew.core.values import Item
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import respond
-from clew.runtime.messages import Message
-from clew.runtime.models import Request
-from clew.runtime.rewinding import Rewound
-from clew.runtime.suspension import Replay, UseResult
-from clew.runtime.tools import Effect, Tool, tool
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.maintenance.rewind import Rewound
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Request
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import Effect, Tool, tool
+from clew.runtime.turn.approvals import Replay, UseResult
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.rewinds import (
     FAILURE,
     PAY,

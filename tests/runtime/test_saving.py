@@ -10,15 +10,15 @@ from typing import Literal, TypeVar
 import pytest
 
 from clew.core.errors import ClewError, InvalidArgument, ModelFailed, NotThere
-from clew.runtime.asking import Patience
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event, MessageAdded, TextDelta
-from clew.runtime.models import Part, Reply, Request, Text, Usage
-from clew.runtime.suspension import Replay
-from clew.runtime.tools import Effect, tool
+from clew.database.database import Database
+from clew.runtime.model.call import Patience
+from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
+from clew.runtime.records.events import Event, MessageAdded, TextDelta
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.approvals import Replay
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.dying import DeadStore
 
 T = TypeVar("T")

@@ -16,11 +16,10 @@ from clew.core import ops
 from clew.core.errors import SchemaInvalid, StateInvalid
 from clew.core.ops import Op
 from clew.core.values import Item
-from clew.runtime.declaring import schema_of
-from clew.runtime.draft import Draft
-from clew.runtime.logs import Log
-from clew.runtime.messages import Message
-from clew.runtime.schema import (
+from clew.runtime.model.messages import Message
+from clew.runtime.state.declaration import schema_of
+from clew.runtime.state.log import Log
+from clew.runtime.state.schema import (
     Lifecycle,
     Lifetime,
     State,
@@ -32,6 +31,7 @@ from clew.runtime.schema import (
     per_turn,
     whole_of,
 )
+from clew.runtime.turn.draft import Draft
 
 
 class Control(State):

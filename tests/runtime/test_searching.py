@@ -9,15 +9,15 @@ import pytest
 
 import clew
 from clew.core.errors import InvalidArgument, ModelFailed, StoreReadOnly
-from clew.core.planning import Plan, Setting
-from clew.core.rows import Asking
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
 from clew.core.values import Scope
-from clew.runtime.memory.embedding_jobs import embed_due, embedding
-from clew.runtime.memory.keeping import Memory
+from clew.database.database import Database
+from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Arc
-from clew.runtime.searching import KINDS, Hit, Search, SearchKind, SearchPage, search_everything
-from clew.stores.memory.store import MemoryStore
-from clew.threads.database import Database
+from clew.runtime.memory.vectors.jobs import embed_due, embedding
+from clew.runtime.search import KINDS, Hit, Search, SearchKind, SearchPage, search_everything
+from clew.stores.memory import MemoryStore
 from tests.runtime.memory.known import allergic, rule, sister
 from tests.support.tenants import db, postgres_url, tenant
 

@@ -10,17 +10,17 @@ import pytest
 
 import clew
 from clew.core.errors import SchemaInvalid, StageGone
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import RUN
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import Stage, respond
-from clew.runtime.models import Request
-from clew.runtime.outputs import Done
-from clew.runtime.stateless import run_agent
-from clew.runtime.suspension import Replay
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.model.protocol import Request
+from clew.runtime.respond.respond import Stage, respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.turn.approvals import Replay
+from clew.runtime.turn.draft import RUN
+from clew.runtime.turn.result import Done
 from clew.testing.clock import Clock
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.companion import Companion, called, count, crash, crashed_turn, saying
 
 LATER = 60_000

@@ -10,15 +10,14 @@ import pytest
 
 import clew
 from clew.core.values import Job
-from clew.runtime.ending import JOB, Left, job_id, request_end
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import Episode, active_episode, saved
-from clew.runtime.messages import Message
-from clew.runtime.statuses import ADVICE, SessionStatus
-from clew.runtime.suspension import Replay
+from clew.database.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.records.episodes import JOB, Episode, Left, active_episode, job_id, request_end, saved
+from clew.runtime.runtime import Runtime
+from clew.runtime.sessions.status import ADVICE, SessionStatus
+from clew.runtime.turn.approvals import Replay
 from clew.testing.clock import Clock
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.companion import Companion, crash, crashed_turn
 
 MINUTES = 60_000

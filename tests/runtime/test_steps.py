@@ -10,20 +10,20 @@ import pytest
 
 import clew
 from clew.core.errors import InvalidArgument, ModelFailed, RecordNotFound, StoreUnavailable
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import respond
-from clew.runtime.models import Reply, Usage
-from clew.runtime.schema import Conversation
-from clew.runtime.stateless import run_agent
-from clew.runtime.steps import Price, Step, prices_at, prices_from, run_steps
-from clew.runtime.suspension import PassOn
-from clew.runtime.tools import Effect, tool
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.model.protocol import Reply, Usage
+from clew.runtime.records.steps import Price, Step, prices_at, prices_from, run_steps
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import Conversation
+from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.approvals import PassOn
+from clew.runtime.turn.draft import Delta
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.dying import DeadStore
 
 DEAR = {"scripted": Price(input=2.0, output=10.0)}

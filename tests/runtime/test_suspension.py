@@ -10,13 +10,13 @@ import pytest
 
 import clew
 from clew.core.errors import DecisionRefused, InvalidArgument, TurnBusy, TurnSuspended
-from clew.runtime.engine import Runtime
-from clew.runtime.messages import Message
-from clew.runtime.schema import State, input, kept, per_call
-from clew.runtime.suspension import PassOn, Replay, UseResult
-from clew.runtime.tools import Effect, Suspend, Tool, ToolContext, tool
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import State, input, kept, per_call
+from clew.runtime.tools.tool import Effect, Suspend, Tool, ToolContext, tool
+from clew.runtime.turn.approvals import PassOn, Replay, UseResult
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.crash.apart import Apart, apart
 from tests.runtime.elsewhere import DAY, decide_here, posting, sent, suspend_here
 

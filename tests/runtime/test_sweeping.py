@@ -13,19 +13,28 @@ import pytest
 import clew
 from clew.core.errors import InvalidArgument
 from clew.core.values import Job, Record, RecordQuery
-from clew.runtime.asking import Patience
-from clew.runtime.ending import JOB, Left, end_expired, job_id, request_end
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import ROW, Episode, active_episode, episode_of
-from clew.runtime.messages import Message
-from clew.runtime.queueing import enqueue
-from clew.runtime.runs import KIND, Run, record_of, run_of
+from clew.database.database import Database
+from clew.runtime.execution.queue import enqueue
+from clew.runtime.execution.start import Asked, key_id
+from clew.runtime.maintenance.sweeper import Sweeper
+from clew.runtime.model.call import Patience
+from clew.runtime.model.messages import Message
+from clew.runtime.records.episodes import (
+    JOB,
+    ROW,
+    Episode,
+    Left,
+    active_episode,
+    end_expired,
+    episode_of,
+    job_id,
+    request_end,
+)
+from clew.runtime.records.runs import KIND, Run, record_of, run_of
+from clew.runtime.runtime import Runtime
 from clew.runtime.settings import Settings, now_ms
-from clew.runtime.starting import Asked, key_id
-from clew.runtime.sweeping import Sweeper
 from clew.stores.memory import MemoryStore
 from clew.testing.faults import FailingStore
-from clew.threads.database import Database
 from clew.writes import Put
 from tests.runtime.ends import work
 

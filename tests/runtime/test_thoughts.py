@@ -18,17 +18,16 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 
 import clew
-from clew.core.projection import plain_messages
-from clew.runtime.engine import Runtime
-from clew.runtime.events import MessageAdded
-from clew.runtime.messages import Message, item_of, message_of
-from clew.runtime.models import Reply
-from clew.runtime.provider import ProviderModel
-from clew.runtime.thoughts import thoughts_of
-from clew.runtime.translating import as_heard, calls_of, whole_text
-from clew.runtime.view import kept
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.core.messages.projection import plain_messages
+from clew.database.database import Database
+from clew.runtime.model.messages import Message, item_of, message_of
+from clew.runtime.model.protocol import Reply
+from clew.runtime.model.provider import ProviderModel
+from clew.runtime.model.translation import as_heard, calls_of, thoughts_of, whole_text
+from clew.runtime.records.events import MessageAdded
+from clew.runtime.respond.view import kept
+from clew.runtime.runtime import Runtime
+from clew.testing.scripted_model import ScriptedModel
 from tests.runtime.chatting import chat
 from tests.support.openai_server import Raw, chat_server
 

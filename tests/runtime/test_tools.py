@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from clew.core.errors import SchemaInvalid
-from clew.runtime.asking import Patience
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event, MessageAdded
-from clew.runtime.loop import respond
-from clew.runtime.stateless import run_agent
-from clew.runtime.toolbox import Toolbox
-from clew.runtime.tools import Effect, Function, Tool, ToolContext, tool
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.model.call import Patience
+from clew.runtime.records.events import Event, MessageAdded
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import Effect, Function, Tool, ToolContext, tool
+from clew.runtime.tools.toolbox import Toolbox
+from clew.testing.scripted_model import ScriptedModel, calls
 
 
 class Place(msgspec.Struct):

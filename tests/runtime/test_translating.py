@@ -18,8 +18,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from clew.runtime.messages import CALL, REPAIR, RESULT, Message
-from clew.runtime.translating import as_heard, calls_of, mended
+from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message
+from clew.runtime.model.translation import as_heard, calls_of, mended
 
 IDS = some.sampled_from(["c1", "c2", "c3"])
 MESSAGES = some.one_of(

@@ -10,15 +10,15 @@ import pytest
 
 import clew
 from clew.core.errors import StoreUnavailable
-from clew.core.planning import Plan, Setting
-from clew.core.rows import Asking
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
 from clew.core.values import RecordQuery, Scope
-from clew.runtime import turn_lines
-from clew.runtime.engine import Runtime
-from clew.runtime.runs import KIND, run_of
-from clew.runtime.safety import gate
+from clew.database.database import Database
+from clew.runtime.execution import turn_lines
+from clew.runtime.execution.safe_reply import gate
+from clew.runtime.records.runs import KIND, run_of
+from clew.runtime.runtime import Runtime
 from clew.testing.faults import FailingStore
-from clew.threads.database import Database
 from tests.crash.apart import Apart, pipe
 from tests.runtime.busy import Hold, replied, run_until_told
 

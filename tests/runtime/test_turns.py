@@ -23,15 +23,15 @@ from clew.core.errors import (
     ThreadNotFound,
 )
 from clew.core.values import AppendTo, Changeset
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import respond
-from clew.runtime.models import Request
-from clew.runtime.schema import Conversation
-from clew.runtime.suspension import Replay
-from clew.runtime.tools import Effect, tool
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.runtime.model.protocol import Request
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import Conversation
+from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.approvals import Replay
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.companion import Companion, count, restarted, saying
 from tests.support.relay import Relay
 from tests.support.shared_postgres import PostgresDatabase

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 import clew
+from clew.database.database import Database
 from clew.runtime import Conversation, Done
-from clew.threads.database import Database
 
 
 class Diary(clew.State):

@@ -8,14 +8,14 @@ import pytest
 
 import clew
 from clew.core.errors import NewerSchema, SchemaInvalid, StateInvalid
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import respond
-from clew.runtime.schema import State, input, kept
-from clew.runtime.suspension import Replay
-from clew.runtime.tools import tool
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import State, input, kept
+from clew.runtime.tools.tool import tool
+from clew.runtime.turn.approvals import Replay
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.companion import restarted
 
 

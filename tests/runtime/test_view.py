@@ -15,20 +15,20 @@ from clew.core.errors import InvalidArgument, StoreUnavailable
 from clew.core.items import assistant, user
 from clew.core.items import call as call_item
 from clew.core.items import result as result_item
-from clew.core.making import append
+from clew.core.patch import append
 from clew.core.values import Window
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.engine import Runtime
-from clew.runtime.logs import Log
-from clew.runtime.loop import respond
-from clew.runtime.messages import CALL, REPAIR, RESULT, Message
-from clew.runtime.schema import State, input
-from clew.runtime.tools import Effect, tool
-from clew.runtime.view import paired, unanswered
+from clew.runtime.model.messages import CALL, REPAIR, RESULT, Message
+from clew.runtime.respond.respond import respond
+from clew.runtime.respond.view import paired, unanswered
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.log import Log
+from clew.runtime.state.schema import State, input
+from clew.runtime.tools.tool import Effect, tool
+from clew.runtime.turn.draft import Delta
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.dying import DeadStore
 
 

@@ -9,25 +9,33 @@ import pytest
 
 import clew
 from clew.core.errors import InvalidArgument, InvalidId, KeyReused, StoreUnavailable, TurnSuspended
-from clew.core.planning import Plan, Setting
-from clew.core.rows import Asking
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
 from clew.core.values import Record, Scope
+from clew.database.database import Database
 from clew.runtime.context import MemoryMode
 from clew.runtime.crises import Assessment
-from clew.runtime.ending import FEEDBACK, Left
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import ACTIVE_ROW, LEASED, ROW, Episode, active_episode, episode_of
-from clew.runtime.memory.finalizing import Finalizer
-from clew.runtime.memory.keeping import memory_of
-from clew.runtime.messages import Message
-from clew.runtime.runs import run_of
-from clew.runtime.schema import State
-from clew.runtime.tools import tool
-from clew.runtime.voice import NO_ANSWER, VoiceCall, end_lost
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.memory.memory import memory_of
+from clew.runtime.model.messages import Message
+from clew.runtime.records.episodes import (
+    ACTIVE_ROW,
+    FEEDBACK,
+    LEASED,
+    ROW,
+    Episode,
+    Left,
+    active_episode,
+    episode_of,
+)
+from clew.runtime.records.runs import run_of
+from clew.runtime.runtime import Runtime
+from clew.runtime.sessions.voice import NO_ANSWER, VoiceCall, end_lost
+from clew.runtime.state.schema import State
+from clew.runtime.tools.tool import tool
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel, calls
 from tests.runtime.talking import found, logged, moody, talking
 from tests.support.tenants import db, postgres_url, tenant
 

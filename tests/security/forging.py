@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from clew.core import chain
-from clew.core.archive import (
+from clew.core.archive.format import (
     FORMAT,
     Ancestor,
     Closing,
@@ -22,7 +21,8 @@ from clew.core.archive import (
     line_of,
 )
 from clew.core.encoding import JSON
-from clew.core.owners import memory_thread
+from clew.core.log import chain
+from clew.core.log.owners import memory_thread
 from clew.core.values import Record
 from tests.security.world import Victim
 

@@ -10,9 +10,9 @@ import pytest_asyncio
 
 import clew
 from clew.server.app import API, create_app
-from clew.server.identity.choosing import authentication
-from clew.server.identity.keeping import Directory
-from clew.server.identity.settings import AuthSettings
+from clew.server.identity.authentication import authentication
+from clew.server.identity.directory import Directory
+from clew.server.identity.identity import AuthSettings
 from tests.security.world import running
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.promise("F-09")]

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from psycopg import sql
 
 from clew.core.errors import InvalidArgument, UnsafeSettings
-from clew.server.guards import Start, dangers, every_danger, guard, start_of
-from clew.server.identity.settings import ENTRA_ISSUER, ENTRA_KEYS, AuthSettings, auth_settings
+from clew.server.identity.identity import ENTRA_ISSUER, ENTRA_KEYS, AuthSettings, auth_settings
+from clew.server.startup_checks import Start, dangers, every_danger, guard, start_of
 from tests.support.shared_postgres import PostgresDatabase
 
 SAFE = Start(

@@ -13,10 +13,9 @@ import pytest
 
 import clew
 from clew.server.app import Application, create_app
-from clew.server.identity.issuer import PAUSE_S, IssuerKeys
-from clew.server.identity.keeping import Directory
-from clew.server.identity.keys import new_key
-from clew.server.identity.oidc import TokenAuthentication
+from clew.server.identity.api_keys import new_key
+from clew.server.identity.directory import Directory
+from clew.server.identity.oidc import PAUSE_S, IssuerKeys, TokenAuthentication
 from tests.security.test_attacks import talk
 from tests.security.world import ACME, HERE, World, running, world
 from tests.server.identity.test_issuer_keys import Seconds

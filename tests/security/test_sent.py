@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from clew.core.owners import memory_thread
+from clew.core.log.owners import memory_thread
 from tests.security.forging import FORGERIES, Forger, Forgery, archive, thread_lines
 from tests.security.world import SECRET, Ask, Victim, World, world
 

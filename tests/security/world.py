@@ -16,31 +16,31 @@ import httpx
 import msgspec
 
 import clew
-from clew.core.retaining import Rule
+from clew.core.erasure.retention import Rule
 from clew.core.values import Job
 from clew.runtime.crises import Crisis, row_of
-from clew.runtime.ending import Finalize, nothing_left
-from clew.runtime.engine import Runtime
-from clew.runtime.memory.finalizing import Finalizer
-from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Candidate
-from clew.runtime.models import Part, Reply, Request, ToolCall, Usage
-from clew.runtime.tools import tool
+from clew.runtime.model.protocol import Part, Reply, Request, ToolCall, Usage
+from clew.runtime.records.episodes import Finalize, nothing_left
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import tool
 from clew.server.app import API, create_app
-from clew.server.identity.choosing import authentication
+from clew.server.identity.api_keys import new_key, revoke
+from clew.server.identity.authentication import authentication
+from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Membership, Tenant
-from clew.server.identity.keeping import Directory
-from clew.server.identity.keys import new_key, revoke
-from clew.server.identity.settings import AuthSettings
-from clew.server.realtime import CallPlan, Secret
+from clew.server.identity.identity import AuthSettings
 from clew.server.settings import ServerSettings
+from clew.server.tenants.realtime import CallPlan, Secret
 from clew.workbench.artifacts import Artifacts
-from clew.workbench.datasets import Choice, make_dataset
-from clew.workbench.documents import Documents
-from clew.workbench.experiments import Plan
-from clew.workbench.scoring import exact
-from clew.workbench.trying import Terms, run_experiment
-from clew.workbench.volume import Volume
+from clew.workbench.documents.documents import Documents
+from clew.workbench.experiments.datasets import Choice, make_dataset
+from clew.workbench.experiments.experiments import Plan
+from clew.workbench.experiments.results import exact
+from clew.workbench.experiments.runner import Terms, run_experiment
+from clew.workbench.volume.volume import Volume
 from tests.support.issuer import Issuer, issuing
 
 SECRET = "harbour-lantern-7391"

@@ -12,11 +12,11 @@ from litestar import Litestar
 
 import clew
 from clew.client import AsyncClient
-from clew.runtime.models import Model
+from clew.runtime.model.protocol import Model
 from clew.server.app import Application, create_app
-from clew.server.identity.values import Authenticate
-from clew.server.runtimes import MakeRuntime
+from clew.server.identity.identity import Authenticate
 from clew.server.settings import ServerSettings
+from clew.server.tenants.runtimes import MakeRuntime
 from tests.support.echo import chatting
 from tests.support.realtime_server import RealtimeServer, realtime_server
 from tests.support.tenants import db, postgres_url, tenant

@@ -10,8 +10,8 @@ import uvicorn
 from litestar import Litestar
 
 from clew.server.connections import Connection
-from clew.server.serving import KEEP_SECONDS
-from clew.server.serving import listening as taken
+from clew.server.process import KEEP_SECONDS
+from clew.server.process import listening as taken
 from clew.server.settings import ServerSettings
 
 

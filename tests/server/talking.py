@@ -11,7 +11,7 @@ from typing import TypeVar
 import uvicorn
 
 import clew
-from clew.runtime.models import Part, Reply, Request, Text, Usage
+from clew.runtime.model.protocol import Part, Reply, Request, Text, Usage
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 

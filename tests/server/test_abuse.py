@@ -19,7 +19,7 @@ import pytest
 import clew
 from clew.client import AsyncClient
 from clew.core.errors import ThreadNotFound
-from clew.runtime.models import Model
+from clew.runtime.model.protocol import Model
 from clew.server.app import Application, create_app
 from clew.server.connections import OTHER_FILES, Connection, make_room, room
 from clew.server.settings import ServerSettings

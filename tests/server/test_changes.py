@@ -11,16 +11,16 @@ import httpx
 import pytest
 
 import clew
+from clew.api.threads import Told
 from clew.client import AsyncClient, Client
-from clew.client.requests import call
-from clew.client.values import Told
+from clew.client.call import call
 from clew.core.errors import InvalidArgument, StoreUnavailable
 from clew.core.values import Page, Scope, Summary
+from clew.database.database import Database
 from clew.server.app import create_app
-from clew.server.lists import REST_SECONDS, Lists, difference
 from clew.server.settings import ServerSettings
+from clew.server.tenants.thread_feed import REST_SECONDS, Lists, difference
 from clew.testing.faults import FailingStore
-from clew.threads.database import Database
 from tests.browser.door import door_to
 from tests.server.conftest import Users
 from tests.server.live import listening

@@ -12,22 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from clew.client import (
-    AsyncClient,
-    Client,
-    calls,
-    experiment_calls,
-    memory_calls,
-    operator_calls,
-    session_calls,
-    workbench_calls,
-)
+from clew.api.threads import Told
+from clew.client import AsyncClient, Client, calls, operator, workbench
+from clew.client.call import Call
 from clew.client.clients import trusted
-from clew.client.events import Reader
-from clew.client.operators import AsyncOperator, Operator
-from clew.client.requests import Call
-from clew.client.values import Told
-from clew.client.workbenches import AsyncWorkbench, Workbench
+from clew.client.operator import AsyncOperator, Operator
+from clew.client.sse import Reader
+from clew.client.workbench import AsyncWorkbench, Workbench
 from clew.core.errors import OutcomeUnknown, StoreUnavailable, ThreadNotFound
 from clew.server.app import create_app
 
@@ -69,15 +60,15 @@ def test_both_clients_can_do_the_same() -> None:
 
 
 def test_every_call_is_a_method_of_both() -> None:
-    assert calls_of(calls, session_calls, memory_calls, experiment_calls).keys() - public(Client) == set()
+    assert calls_of(calls, calls, calls, calls).keys() - public(Client) == set()
 
 
 def test_every_call_of_operators_is_a_method_of_both() -> None:
-    assert calls_of(operator_calls).keys() == public(Operator) == public(AsyncOperator)
+    assert calls_of(operator).keys() == public(Operator) == public(AsyncOperator)
 
 
 def test_every_call_of_the_workbench_is_a_method_of_both() -> None:
-    assert calls_of(workbench_calls).keys() == public(Workbench) == public(AsyncWorkbench)
+    assert calls_of(workbench).keys() == public(Workbench) == public(AsyncWorkbench)
 
 
 def needed(call: Callable[..., Call[Any]]) -> list[str]:
@@ -98,7 +89,7 @@ LEFT_OUT = {("POST", "/api/v1/turns"): "run_turn names the thread in the path"}
 
 
 def test_every_route_of_the_api_has_a_call() -> None:
-    parts = (calls, session_calls, memory_calls, operator_calls, workbench_calls, experiment_calls)
+    parts = (calls, calls, calls, operator, workbench, calls)
     made = calls_of(*parts).values()
     asked = [call(**dict.fromkeys(needed(call), "x")) for call in made]
     paths = create_app().openapi_schema.to_schema()["paths"]

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from clew.cli.app import build
 from clew.core.errors import InvalidArgument
-from clew.server.client_address import client_address, parse_networks, site_of
-from clew.server.serving import config_of
+from clew.server.http.client_address import client_address, parse_networks, site_of
+from clew.server.process import config_of
 from clew.server.settings import ServerSettings, from_variables
 
 pytestmark = pytest.mark.promise("F-09")

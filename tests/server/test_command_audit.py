@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.cli import auditing
+from clew.api.operators import AuditView
+from clew.cli import audit
 from clew.cli.app import run
-from clew.client.operations import AuditView
 from clew.core.values import Job
-from clew.server.audit import Wanted, entries
-from clew.threads.audit import AUDIT
+from clew.database.audit import AUDIT
+from clew.server.http.audit import Wanted, entries
 
 pytestmark = pytest.mark.promise("F-12")
 
@@ -81,7 +81,7 @@ def test_a_command_of_an_operator_is_written_down(file: str, action: str) -> Non
     assert code == 0
     assert [each.action for each in found] == ["create tenant", "create user", action]
     assert found[-1].facts["by"] == "command line"
-    assert found[-1].facts["account"] == auditing.account()
+    assert found[-1].facts["account"] == audit.account()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_audit_is_in_no_list_of_threads(file: str, capsys: pytest.CaptureFix
 
 
 def test_the_audit_needs_no_server_to_be_installed() -> None:
-    command = "import sys, clew.cli.auditing; print(sorted({'httpx', 'litestar', 'jwt'} & set(sys.modules)))"
+    command = "import sys, clew.cli.audit; print(sorted({'httpx', 'litestar', 'jwt'} & set(sys.modules)))"
 
     async def said() -> str:
         child = await asyncio.create_subprocess_exec(
@@ -141,6 +141,6 @@ def test_an_account_without_a_name_is_told_by_its_number(monkeypatch: pytest.Mon
     def nobody() -> str:
         raise KeyError("getpwuid(): uid not found")
 
-    monkeypatch.setattr("clew.cli.auditing.getpass.getuser", nobody)
+    monkeypatch.setattr("clew.cli.audit.getpass.getuser", nobody)
 
-    assert auditing.account().isdecimal()
+    assert audit.account().isdecimal()

@@ -10,7 +10,7 @@ import pytest
 import clew
 from clew.client import AsyncClient
 from clew.companion.agent import companion
-from clew.companion.offline import WHAT_I_AM
+from clew.companion.offline.model import WHAT_I_AM
 from clew.companion.values import LIMITS, SIMPLE, STAGE_LABELS, AgentOutput
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings

@@ -11,11 +11,11 @@ import pytest
 import clew
 from clew.core.errors import KeyReused, RateLimited, Unauthenticated, UnsafeSettings
 from clew.server.app import API, create_app
+from clew.server.http.limits import Failures
+from clew.server.identity.api_keys import KeyAuthentication, new_key
+from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
-from clew.server.identity.keeping import Directory
-from clew.server.identity.keys import KeyAuthentication, new_key
-from clew.server.identity.values import Identity
-from clew.server.limits import Failures
+from clew.server.identity.identity import Identity
 from clew.server.routes import health
 from clew.server.settings import ServerSettings
 from tests.server.conftest import in_memory, served

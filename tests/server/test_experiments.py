@@ -11,13 +11,13 @@ import clew
 from clew.client import AsyncClient
 from clew.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
 from clew.server.app import create_app
-from clew.server.identity.values import Authenticate, Identity
+from clew.server.identity.identity import Authenticate, Identity
 from clew.server.settings import ServerSettings
-from clew.workbench.datasets import Choice, add_examples, make_dataset
-from clew.workbench.examples import Example, Said
-from clew.workbench.experiments import Plan
-from clew.workbench.scoring import exact
-from clew.workbench.trying import run_experiment
+from clew.workbench.experiments.datasets import Choice, add_examples, make_dataset
+from clew.workbench.experiments.examples import Example, Said
+from clew.workbench.experiments.experiments import Plan
+from clew.workbench.experiments.results import exact
+from clew.workbench.experiments.runner import run_experiment
 from tests.server.conftest import Users, over_http, served
 
 NOW = 1_750_000_000_000

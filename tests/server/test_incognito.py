@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.core.errors import ModeRefused, NotThere, RateLimited
-from clew.runtime.models import Part, Reply, Request
+from clew.runtime.model.protocol import Part, Reply, Request
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
 from tests.server.conftest import Users, in_memory, served

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from clew.core.errors import RateLimited
-from clew.server.limits import Gate, Pace
+from clew.server.http.limits import Gate, Pace
 from clew.server.settings import ServerSettings, as_variables, from_variables
 from clew.testing import ScriptedModel
 from tests.server.conftest import in_memory

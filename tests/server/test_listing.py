@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import clew
+from clew.api.messages import CallView, ResultView
 from clew.client import AsyncClient
-from clew.client.transcripts import CallView, ResultView
 from tests.server.conftest import Users
 
 API = "/api/v1"

@@ -20,10 +20,10 @@ from clew.core.errors import (
     TurnBusy,
     VersionConflict,
 )
-from clew.core.manifest import CORE_MEMORY, Manifest, manifest_from, read, written
+from clew.core.manifest.document import CORE_MEMORY, Manifest, manifest_from, read, written
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
-from clew.workbench.manifests import exported, imported
+from clew.workbench.session.manifests import exported, imported
 from tests.server.conftest import Users, in_memory, served
 
 INTERPRETER = {

@@ -8,7 +8,7 @@ import clew
 from clew.client import AsyncClient
 from clew.core.errors import Forbidden, RecordNotFound
 from clew.core.values import Job
-from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Candidate
 from tests.server.conftest import Users
 

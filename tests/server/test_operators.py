@@ -10,11 +10,11 @@ from clew.client import AsyncClient
 from clew.core.errors import Forbidden, InvalidArgument, LegalHold, NotThere
 from clew.core.values import Record
 from clew.runtime.crises import CRISIS, Crisis, row_of
-from clew.runtime.models import Request
+from clew.runtime.model.protocol import Request
+from clew.server.identity.api_keys import KeyAuthentication, new_key
+from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Key, Membership, Tenant, User
-from clew.server.identity.keeping import Directory
-from clew.server.identity.keys import KeyAuthentication, new_key
-from clew.server.identity.values import Identity
+from clew.server.identity.identity import Identity
 from clew.testing import ScriptedModel
 from tests.server.conftest import Users, served
 

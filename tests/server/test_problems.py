@@ -9,11 +9,11 @@ from typing import Any, get_type_hints
 import pytest
 from litestar import Litestar, get
 
-from clew.client.problems import error_from, error_of
+from clew.api.problems import error_from, error_of
 from clew.core import errors
 from clew.core.errors import ClewError, StorageError, StoreFailed, StoreUnavailable
-from clew.runtime.models import Request
-from clew.server.wire import GROUPS, STATUS, problem_of, status_of
+from clew.runtime.model.protocol import Request
+from clew.server.http.views import GROUPS, STATUS, problem_of, status_of
 from clew.testing import ScriptedModel
 from tests.server.conftest import Users, in_memory
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import clew
+from clew.api.threads import Told
 from clew.client import AsyncClient
-from clew.client.values import Told
 from clew.core.errors import ModeRefused
-from clew.runtime.ending import request_end
+from clew.runtime.records.episodes import request_end
 from clew.server.settings import ServerSettings
 from tests.server.conftest import served
 from tests.server.talking import WORDS

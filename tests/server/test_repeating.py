@@ -13,10 +13,10 @@ import clew
 from clew.client import AsyncClient
 from clew.core.errors import KeyReused, OutcomeUnknown, RequestPending, StoreUnavailable, ThreadExists
 from clew.core.values import RecordQuery
-from clew.runtime.ending import FEEDBACK
-from clew.server import repeating
-from clew.server.identity.values import Identity
-from clew.server.repeating import Kept
+from clew.runtime.records.episodes import FEEDBACK
+from clew.server.http import idempotency
+from clew.server.http.idempotency import Kept
+from clew.server.identity.identity import Identity
 from tests.server.conftest import Users, in_memory
 
 
@@ -91,7 +91,7 @@ async def test_what_another_request_made_is_not_told_to_who_repeats_one_that_die
     async def died(kept: Kept, status: int, headers: object, body: bytes) -> None: ...
 
     with monkeypatch.context() as dying:
-        dying.setattr(repeating, "PENDING_MS", 0)
+        dying.setattr(idempotency, "PENDING_MS", 0)
         dying.setattr(Kept, "keeping", dies)
         dying.setattr(Kept, "end", died)
         with pytest.raises(StoreUnavailable):
@@ -174,10 +174,10 @@ async def test_a_request_that_died_is_taken_up_when_its_time_is_over(
     def kept() -> Kept:
         return Kept(db, identity, "k", "/threads", "the same body")
 
-    monkeypatch.setattr(repeating, "PENDING_MS", 0)
+    monkeypatch.setattr(idempotency, "PENDING_MS", 0)
     await kept().begin()
     second = await kept().begin()
-    monkeypatch.setattr(repeating, "PENDING_MS", 60_000)
+    monkeypatch.setattr(idempotency, "PENDING_MS", 60_000)
     await kept().begin()
 
     assert second is None
@@ -189,7 +189,7 @@ async def test_a_request_that_takes_long_keeps_its_key(
     db: clew.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = Identity(tenant=db.tenant, user="alice", workspace="default")
-    monkeypatch.setattr(repeating, "PENDING_MS", 300)
+    monkeypatch.setattr(idempotency, "PENDING_MS", 300)
     first, second = (Kept(db, identity, "k", "/threads", "the same body") for _ in range(2))
     await first.begin()
     async with first.at_work():
@@ -213,9 +213,9 @@ async def test_what_is_kept_of_an_answer_is_erased_with_whom_it_is_about(
     headers = {**users.headers(asking), "Idempotency-Key": "two"}
     await users.http.post("/api/v1/sessions/t/export", headers=headers)
     await client.fork("t", "f", key="three")
-    before = await db.records.find(RecordQuery(kind=repeating.KIND))
+    before = await db.records.find(RecordQuery(kind=idempotency.KIND))
     await db.erase(owner=owner, thread=thread)
-    after = await db.records.find(RecordQuery(kind=repeating.KIND))
+    after = await db.records.find(RecordQuery(kind=idempotency.KIND))
 
     assert len(before) == 3
     assert after == []
@@ -224,8 +224,8 @@ async def test_what_is_kept_of_an_answer_is_erased_with_whom_it_is_about(
 async def test_old_answers_are_forgotten(db: clew.Database, alice: AsyncClient) -> None:
     await alice.create_thread("t", key="k")
     now = time.time_ns() // 1_000_000
-    kept = await repeating.forget(db, before=now - 60_000)
-    dropped = await repeating.forget(db, before=now + 60_000)
+    kept = await idempotency.forget(db, before=now - 60_000)
+    dropped = await idempotency.forget(db, before=now + 60_000)
 
     assert (kept, dropped) == (0, 1)
 

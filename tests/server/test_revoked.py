@@ -11,15 +11,15 @@ import pytest
 import websockets
 
 import clew
+from clew.api.threads import Told
 from clew.client import AsyncClient
-from clew.client.values import Told
 from clew.core.errors import Forbidden, Unauthenticated
 from clew.server.app import API, create_app
+from clew.server.http.views import PROBLEM
+from clew.server.identity.api_keys import KeyAuthentication, new_key, revoke
+from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Membership, Tenant, User
-from clew.server.identity.keeping import Directory
-from clew.server.identity.keys import KeyAuthentication, new_key, revoke
 from clew.server.routes import turns
-from clew.server.wire import PROBLEM
 from tests.server.live import listening
 from tests.support.echo import chatting
 

@@ -9,12 +9,12 @@ import pytest
 
 import clew
 from clew.core.errors import StoreUnavailable
-from clew.runtime.episodes import active_episode
-from clew.runtime.models import Request
+from clew.runtime.model.protocol import Request
+from clew.runtime.records.episodes import active_episode
+from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
-from clew.server.identity.keeping import Directory
-from clew.server.runtimes import Runtimes
 from clew.server.settings import ServerSettings
+from clew.server.tenants.runtimes import Runtimes
 from clew.testing import Clock, ScriptedModel
 from tests.server.conftest import served
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import clew
+from clew.api.requests import NewItem
 from clew.client import AsyncClient
-from clew.client.bodies import NewItem
 from clew.core.errors import Forbidden, InvalidArgument, NotThere
-from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Candidate
 from tests.server.conftest import Users
 

@@ -19,11 +19,11 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
+from clew.api.threads import Told
 from clew.cli.app import build
 from clew.client import AsyncClient, Client
-from clew.client.values import Told
 from clew.core.errors import InvalidArgument
-from clew.server.serving import (
+from clew.server.process import (
     AGAIN_SECONDS,
     Workers,
     check_workers,
@@ -186,8 +186,8 @@ def test_what_the_command_is_not_told_the_environment_says(
         started.append(settings)
 
     for name in ("serve", "try_out"):
-        monkeypatch.setattr(f"clew.server.serving.{name}", start)
-    monkeypatch.setattr("clew.server.serving.listening", lambda settings: nullcontext())
+        monkeypatch.setattr(f"clew.server.process.{name}", start)
+    monkeypatch.setattr("clew.server.process.listening", lambda settings: nullcontext())
     ran = CliRunner().invoke(build(), ["serve", *arguments], env=as_variables(told) | {"CLEW_DB": "other.db"})
 
     assert (ran.exit_code, started) == (0, [msgspec.structs.replace(told, **expected)] * 2)
@@ -195,7 +195,7 @@ def test_what_the_command_is_not_told_the_environment_says(
 
 async def test_ctrl_c_ends_several_workers_as_it_ends_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr("clew.server.serving.make_room", lambda: None)
+    monkeypatch.setattr("clew.server.process.make_room", lambda: None)
     monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *given: None)
     monkeypatch.setattr(Workers, "run", Workers.handle_int)
     with socket.socket() as listener, pytest.raises(KeyboardInterrupt) as caught:
@@ -320,9 +320,9 @@ def test_a_worker_is_replaced_but_not_for_ever_if_none_can_start(
     monkeypatch: pytest.MonkeyPatch, codes: list[int | None], later: float, begun: list[bool], *, failed: bool
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr("clew.server.serving.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("clew.server.process.time.monotonic", lambda: now[0])
     monkeypatch.setattr("uvicorn.supervisors.multiprocess.signal.signal", lambda *given: None)
-    monkeypatch.setattr("clew.server.serving.Process", Started)
+    monkeypatch.setattr("clew.server.process.Process", Started)
     workers = Workers(config_of(ServerSettings(workers=2)), [])
     workers.processes = [Ended(code) for code in codes]  # type: ignore[misc]  # as much of one as is looked at
     now[0] += later

@@ -8,7 +8,7 @@ import clew
 from clew.client import AsyncClient
 from clew.core.errors import ArchiveInvalid, InvalidArgument, ThreadExists, ThreadNotFound
 from clew.core.values import RecordQuery
-from clew.server import repeating
+from clew.server.http import idempotency
 from tests.server.conftest import Users
 
 
@@ -33,7 +33,7 @@ async def test_a_thread_with_the_longest_id_has_turns_and_an_end_and_is_erased_w
     runs = await alice.runs(thread=thread)
     await alice.feedback(thread, "positive")
     await alice.end_session(thread)
-    kinds = ("run", "episode", "feedback", repeating.KIND)
+    kinds = ("run", "episode", "feedback", idempotency.KIND)
     before = [len(await db.records.find(RecordQuery(kind=kind))) for kind in kinds]
     await db.erase(thread=thread)
     after = [len(await db.records.find(RecordQuery(kind=kind))) for kind in kinds]

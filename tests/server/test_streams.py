@@ -18,9 +18,9 @@ from websockets.protocol import State
 from websockets.typing import Origin
 
 import clew
+from clew.api.threads import Told
 from clew.client import AsyncClient
-from clew.client.values import Told
-from clew.runtime.models import Request
+from clew.runtime.model.protocol import Request
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import clew
+from clew.api.requests import NewItem
 from clew.client import AsyncClient
-from clew.client.bodies import NewItem
 from clew.core.errors import (
     InvalidArgument,
     InvalidId,
@@ -19,9 +19,9 @@ from clew.core.errors import (
     VersionConflict,
     VersionNotFound,
 )
-from clew.core.planning import Plan, Setting
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
 from clew.core.ports import Store
-from clew.core.rows import Asking
 from clew.core.values import Scope
 from clew.server.routes.threads import DIFFERENT
 from tests.server.conftest import Users, in_memory

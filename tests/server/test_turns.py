@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import clew
+from clew.api.requests import NewDecision
+from clew.api.threads import Told
 from clew.client import AsyncClient
-from clew.client.bodies import NewDecision
-from clew.client.values import Told
 from clew.core.errors import (
     DecisionRefused,
     Forbidden,
@@ -23,9 +23,9 @@ from clew.core.errors import (
     TurnSuspended,
 )
 from clew.runtime import Request, ToolContext
-from clew.server.runtimes import MakeRuntime
+from clew.server.tenants.runtimes import MakeRuntime
 from clew.testing import ScriptedModel
-from clew.testing.scripted import calls
+from clew.testing.scripted_model import calls
 from tests.server.conftest import Users, in_memory, served
 
 
@@ -274,7 +274,7 @@ async def test_runs_are_listed_in_pages_newest_first(alice: AsyncClient) -> None
 
 def without_user(db: clew.Database) -> Any:
     """A server whose credentials speak for a tenant and no user."""
-    from clew.server.identity.values import Identity
+    from clew.server.identity.identity import Identity
 
     async def authenticate(headers: Any) -> Identity:
         return Identity(tenant=db.tenant, user=None, workspace="default", scopes=frozenset({"read", "write"}))

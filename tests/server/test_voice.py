@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import clew
+from clew.api.requests import Assessed, NewVoiceTurn, SpokenCall
 from clew.client import AsyncClient
-from clew.client.bodies import Assessed, NewVoiceTurn, SpokenCall
 from clew.core.errors import InvalidArgument, KeyReused, NotThere
 from clew.core.values import RecordQuery
-from clew.runtime.ending import FEEDBACK
+from clew.runtime.records.episodes import FEEDBACK
 from tests.server.conftest import Users
 
 pytestmark = pytest.mark.promise("R-21")

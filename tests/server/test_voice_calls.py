@@ -8,21 +8,21 @@ from collections.abc import AsyncIterator
 import pytest
 
 import clew
+from clew.api.operators import CrisisView
+from clew.api.requests import NewToolCall, NewUtterance, NewVoiceTurn
 from clew.client import AsyncClient
-from clew.client.bodies import NewToolCall, NewUtterance, NewVoiceTurn
-from clew.client.operations import CrisisView
-from clew.companion.crisis.judging import Judgement
+from clew.companion.crisis.judgement import Judgement
 from clew.core.errors import StoreUnavailable
 from clew.core.values import RecordQuery
-from clew.runtime.hearing import Utterance
+from clew.database.database import Database
 from clew.runtime.memory import Candidate
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.tools import Effect, ToolContext, tool
-from clew.runtime.voice_tools import IN_DOUBT, NEEDS_A_PERSON, VOICE_CALL, Called, call_tool
+from clew.runtime.memory.memory import Memory
+from clew.runtime.sessions.utterances import Utterance
+from clew.runtime.sessions.voice_tools import IN_DOUBT, NEEDS_A_PERSON, VOICE_CALL, Called, call_tool
+from clew.runtime.tools.tool import Effect, ToolContext, tool
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel
-from clew.threads.database import Database
 from tests.server.conftest import Users, over_http
 
 pytestmark = pytest.mark.promise("R-21")

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 import clew
+from clew.api.requests import Assessed, NewToolCall, NewUtterance, NewVoiceTurn
 from clew.client import AsyncClient
-from clew.client.bodies import Assessed, NewToolCall, NewUtterance, NewVoiceTurn
-from clew.companion.crisis.judging import Judgement
+from clew.companion.crisis.judgement import Judgement
 from clew.companion.exercises.catalogue import catalogue
 from clew.companion.voice import keep_level
 from clew.core.errors import ThreadNotFound
 from clew.core.values import Record, RecordQuery
-from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.memory import Memory
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from clew.testing import ScriptedModel

@@ -10,10 +10,10 @@ import clew
 from clew.client import AsyncClient
 from clew.core.errors import DeadlineExceeded, InvalidArgument, ModelFailed
 from clew.runtime.memory import Candidate
-from clew.runtime.memory.keeping import Memory
+from clew.runtime.memory.memory import Memory
 from clew.server.app import create_app
-from clew.server.realtime import OpenAIRealtime
 from clew.server.settings import ServerSettings
+from clew.server.tenants.realtime import OpenAIRealtime
 from tests.server.conftest import Users, over_http
 from tests.support.realtime_server import RealtimeServer
 

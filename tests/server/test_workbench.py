@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import clew
-from clew.client.workbenches import AsyncWorkbench
+from clew.client.workbench import AsyncWorkbench
 from clew.core.errors import (
     ArtifactDamaged,
     BlockFull,
@@ -29,7 +29,7 @@ from clew.core.errors import (
 from clew.server.routes.workbench import disposition
 from clew.server.settings import ServerSettings
 from clew.workbench.artifacts import Artifact, Artifacts
-from clew.workbench.volume import Volume
+from clew.workbench.volume.volume import Volume
 from tests.server.conftest import Users, in_memory, served
 from tests.workbench.files import MARKDOWN, PNG, pdf, scanned_pdf
 

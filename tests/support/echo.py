@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from typing import TypeVar
 
 from clew.core.errors import ModelFailed
-from clew.runtime.engine import Runtime
-from clew.runtime.memory.finalizing import Finalizer
-from clew.runtime.models import Model, Part, Reply, Request, Text, Usage
-from clew.server.runtimes import MakeRuntime
+from clew.database.database import Database
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.model.protocol import Model, Part, Reply, Request, Text, Usage
+from clew.runtime.runtime import Runtime
 from clew.server.settings import ServerSettings
-from clew.threads.database import Database
+from clew.server.tenants.runtimes import MakeRuntime
 
 T = TypeVar("T")
 LONGEST = 400

@@ -15,7 +15,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from clew.server.identity.settings import DISCOVERY, IssuerSettings
+from clew.server.identity.identity import DISCOVERY, IssuerSettings
 
 TENANT = "11111111-2222-3333-4444-555555555555"
 AUDIENCE = "api://clew"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clew.core.manifest import Manifest, written
-from clew.core.manifest_files import Place, path_of
-from clew.workbench.volume import Volume
+from clew.core.manifest.document import Manifest, written
+from clew.core.manifest.files import Place, path_of
+from clew.workbench.volume.volume import Volume
 
 
 def save(volume: Volume, place: Place, manifest: Manifest) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.threads.database import Database
+from clew.database.database import Database
 
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 

@@ -13,11 +13,11 @@ import clew
 import clew.sync
 from clew.core.errors import StoreClosed, ThreadNotFound, UnknownUrl
 from clew.core.values import RecordQuery
-from clew.threads.database import Database
-from clew.threads.jobs import Jobs
-from clew.threads.log import Log
-from clew.threads.records import Records
-from clew.threads.thread import Thread
+from clew.database.database import Database
+from clew.database.jobs import Jobs
+from clew.database.log import Log
+from clew.database.records import Records
+from clew.database.thread import Thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

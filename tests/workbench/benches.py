@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.workbench.resetting import Reason, Transition
-from clew.workbench.sandboxes import Snapshot
-from clew.workbench.sessions import Workbench
-from clew.workbench.volume import Volume
+from clew.workbench.session.attachment import Snapshot
+from clew.workbench.session.reset import Reason, Transition
+from clew.workbench.session.session import Workbench
+from clew.workbench.volume.volume import Volume
 from tests.workbench.in_process import InProcesses
 
 

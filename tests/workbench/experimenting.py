@@ -6,11 +6,10 @@ import asyncio
 import sys
 
 import clew
-from clew.workbench.examples import Example
-from clew.workbench.experiments import Plan
-from clew.workbench.results import Result
-from clew.workbench.scoring import exact
-from clew.workbench.trying import Terms, run_experiment
+from clew.workbench.experiments.examples import Example
+from clew.workbench.experiments.experiments import Plan
+from clew.workbench.experiments.results import Result, exact
+from clew.workbench.experiments.runner import Terms, run_experiment
 
 PLAN = Plan(dataset="sums", subject="a calculator", scorer="exact")
 

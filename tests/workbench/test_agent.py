@@ -14,19 +14,18 @@ import pytest
 import clew
 from clew.core.errors import InvalidArgument, ManifestConflict, ModelFailed
 from clew.core.values import RecordQuery
-from clew.runtime.effects import effects
-from clew.runtime.events import Event, TextDelta
-from clew.runtime.messages import Message
-from clew.runtime.models import Request
-from clew.runtime.suspension import UseResult
-from clew.testing.scripted import ScriptedModel, calls
-from clew.workbench.agent import Agent, Worked
-from clew.workbench.agent_tools import LOST, Code
-from clew.workbench.finishing import finished
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Request
+from clew.runtime.records.events import Event, TextDelta
+from clew.runtime.tools.effects import effects
+from clew.runtime.turn.approvals import UseResult
+from clew.testing.scripted_model import ScriptedModel, calls
+from clew.workbench.agent.agent import Agent, Worked
+from clew.workbench.agent.tools import LOST, Code, finished
 from clew.workbench.interpreter.port import Dropped, Output, Printed
-from clew.workbench.sandboxes import snapshots
-from clew.workbench.sessions import Workbench
-from clew.workbench.volume import Volume
+from clew.workbench.session.attachment import snapshots
+from clew.workbench.session.session import Workbench
+from clew.workbench.volume.volume import Volume
 from tests.workbench.in_process import InProcesses
 
 LONG = (

@@ -19,11 +19,11 @@ from clew.core.errors import (
     ThreadNotFound,
     VolumeFull,
 )
-from clew.runtime.tools import ToolContext
-from clew.testing.scripted import ScriptedModel, calls
+from clew.runtime.tools.tool import ToolContext
+from clew.testing.scripted_model import ScriptedModel, calls
 from clew.workbench.artifacts import Artifacts, artifact_tools
 from clew.workbench.interpreter.port import Shown
-from clew.workbench.volume import Volume
+from clew.workbench.volume.volume import Volume
 from tests.workbench.files import PNG
 
 

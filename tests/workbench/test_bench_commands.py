@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.cli.app import run
-from clew.cli.render_bench import new_name, size
+from clew.cli.render.workbench import new_name, size
 
 MARKDOWN = "# Sea\n\nTwice a day the \x1b[31mwater comes.\n\n## Waves\n\nHigh.\n"
 

@@ -19,13 +19,13 @@ from clew.core.errors import (
     ManifestWriteFailed,
     VolumeFull,
 )
-from clew.core.manifest import read, written
-from clew.core.manifest_files import Place
-from clew.core.manifest_stamps import read_stamped
+from clew.core.manifest.document import read, written
+from clew.core.manifest.files import Place
+from clew.core.manifest.stamps import read_stamped
 from clew.testing import Clock
-from clew.workbench.checkpoints import Checkpoints, Restore
-from clew.workbench.manifests import exported, load
-from clew.workbench.volume import Volume
+from clew.workbench.session.checkpoints import Checkpoints, Restore
+from clew.workbench.session.manifests import exported, load
+from clew.workbench.volume.volume import Volume
 
 PLACE = Place(workspace="default", user="alice", session="s")
 

@@ -12,11 +12,11 @@ import pytest
 import clew
 from clew.cli.app import run
 from clew.core.errors import ModelFailed
-from clew.runtime.engine import Runtime
-from clew.runtime.models import Reply, Usage
-from clew.runtime.steps import Price
-from clew.runtime.tools import Effect, tool
-from clew.testing.scripted import ScriptedModel, calls
+from clew.runtime.model.protocol import Reply, Usage
+from clew.runtime.records.steps import Price
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import Effect, tool
+from clew.testing.scripted_model import ScriptedModel, calls
 
 AGENTS = """
 def echo(example):

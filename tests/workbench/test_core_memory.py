@@ -15,13 +15,13 @@ from clew.core.errors import (
     StateConflict,
     VersionConflict,
 )
-from clew.core.manifest import MEMORY, manifest_from
+from clew.core.manifest.document import MEMORY, manifest_from
 from clew.core.values import Changeset, Committed, Exact
-from clew.runtime.logs import Log
-from clew.runtime.messages import Message
-from clew.runtime.tools import Effect
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.thread import Thread
+from clew.database.thread import Thread
+from clew.runtime.model.messages import Message
+from clew.runtime.state.log import Log
+from clew.runtime.tools.tool import Effect
+from clew.testing.scripted_model import ScriptedModel, calls
 from clew.workbench.core_memory import (
     BlockLimits,
     CoreMemory,
@@ -197,7 +197,7 @@ async def test_a_version_that_is_expected_is_about_the_block(db: clew.Database) 
 
 @pytest.mark.promise("F-03")
 async def test_an_import_without_core_memory_brings_back_how_it_began(db: clew.Database) -> None:
-    from clew.core.manifest import replacement
+    from clew.core.manifest.document import replacement
 
     memory = await memory_of(db)
     await memory.put("human", "Ada")

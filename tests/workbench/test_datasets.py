@@ -10,13 +10,13 @@ import pytest
 import clew
 from clew.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
 from clew.core.values import RecordQuery
-from clew.runtime.engine import Runtime
-from clew.runtime.tools import Effect, tool
-from clew.testing.scripted import ScriptedModel, calls
-from clew.threads.archive import export_threads, kinds_of
-from clew.threads.database import Database
-from clew.workbench import datasets as keeping
-from clew.workbench.datasets import (
+from clew.database.archive import export_threads, kinds_of
+from clew.database.database import Database
+from clew.runtime.runtime import Runtime
+from clew.runtime.tools.tool import Effect, tool
+from clew.testing.scripted_model import ScriptedModel, calls
+from clew.workbench.experiments import datasets as keeping
+from clew.workbench.experiments.datasets import (
     Choice,
     Dataset,
     add_examples,
@@ -26,7 +26,7 @@ from clew.workbench.datasets import (
     every_example,
     make_dataset,
 )
-from clew.workbench.examples import Example, Said, examples_from, line_of
+from clew.workbench.experiments.examples import Example, Said, examples_from, line_of
 
 NOW = 1_750_000_000_000
 

@@ -19,14 +19,14 @@ from clew.core.errors import (
     VolumeFileNotFound,
     VolumePathRefused,
 )
-from clew.core.manifest import DOCUMENTS, logs_of, manifest_of, read, replacement, written
+from clew.core.manifest.document import DOCUMENTS, logs_of, manifest_of, read, replacement, written
 from clew.core.values import Result, Scope, Write
-from clew.testing.scripted import ScriptedModel, calls
-from clew.workbench.document_tools import document_tools
-from clew.workbench.documents import COPIES, TEXTS, Documents, documents_of, safe_name
-from clew.workbench.reading import extracting
-from clew.workbench.volume import Volume
-from clew.workbench.volumes import Volumes
+from clew.testing.scripted_model import ScriptedModel, calls
+from clew.workbench.documents import extraction
+from clew.workbench.documents.documents import COPIES, TEXTS, Documents, documents_of, safe_name
+from clew.workbench.documents.tools import document_tools
+from clew.workbench.volume.operators import Volumes
+from clew.workbench.volume.volume import Volume
 from tests.workbench.files import MARKDOWN, pdf
 
 NOTES = b"Tea at four.\n\nThe harbour is closed."
@@ -260,7 +260,7 @@ async def test_a_text_is_extracted_only_once(documents: Documents, monkeypatch: 
     async def never(*_: object) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(extracting, "_read", never)
+    monkeypatch.setattr(extraction, "_read", never)
     assert (await documents.peek()).text == "Twice a day\n\n"
 
 

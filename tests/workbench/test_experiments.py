@@ -14,18 +14,18 @@ import pytest
 
 import clew
 from clew.core.errors import InvalidArgument, RecordNotFound, StoreUnavailable
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.models import Reply, Usage
-from clew.runtime.schema import Conversation
-from clew.runtime.steps import Price
+from clew.runtime.model.protocol import Reply, Usage
+from clew.runtime.records.steps import Price
+from clew.runtime.state.schema import Conversation
+from clew.runtime.turn.draft import Delta
 from clew.testing.clock import Clock
 from clew.testing.faults import FailingStore
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
-from clew.workbench.datasets import Choice, add_examples, drop_dataset, make_dataset
-from clew.workbench.examples import Example, Said
-from clew.workbench.experiments import (
+from clew.testing.scripted_model import ScriptedModel
+from clew.workbench.experiments.datasets import Choice, add_examples, drop_dataset, make_dataset
+from clew.workbench.experiments.examples import Example, Said
+from clew.workbench.experiments.experiments import (
     Experiment,
     Plan,
     compare,
@@ -34,10 +34,9 @@ from clew.workbench.experiments import (
     experiment,
     experiments,
 )
-from clew.workbench.results import Result, Summary, summed
-from clew.workbench.scoring import SCORERS, Score, exact, score_of
-from clew.workbench.subjects import asked
-from clew.workbench.trying import Terms, run_experiment
+from clew.workbench.experiments.results import SCORERS, Result, Score, Summary, exact, score_of, summed
+from clew.workbench.experiments.runner import Terms, run_experiment
+from clew.workbench.experiments.subjects import asked
 
 NOW = 1_750_000_000_000
 PLAN = Plan(dataset="sums", subject="a calculator", scorer="exact")

@@ -16,12 +16,12 @@ import pytest
 import clew
 from clew.core.errors import ClewError, ThreadNotFound, VersionNotFound, VolumeFileNotFound
 from clew.core.values import Scope
-from clew.threads.archive import export_threads, import_threads
+from clew.database.archive import export_threads, import_threads
 from clew.workbench.core_memory import CoreMemory, blocks_of
 from clew.workbench.interpreter.local import LocalInterpreters
 from clew.workbench.interpreter.port import Interpreters, Printed
-from clew.workbench.sessions import Opened, Workbench
-from clew.workbench.volume import Volume
+from clew.workbench.session.session import Opened, Workbench
+from clew.workbench.volume.volume import Volume
 from tests.workbench.in_process import InProcesses
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/three-layers.md"

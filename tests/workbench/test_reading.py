@@ -21,9 +21,9 @@ from clew.core.errors import (
     InvalidArgument,
     MissingExtra,
 )
-from clew.workbench.media_types import UNKNOWN, media_type, sent_as
-from clew.workbench.reading.extracting import ReadingLimits, text_of
-from clew.workbench.reading.text import Section, Text, find, peek
+from clew.workbench.documents.extraction import ReadingLimits, text_of
+from clew.workbench.documents.text import Section, Text, find, peek
+from clew.workbench.volume.media_types import UNKNOWN, media_type, sent_as
 from tests.workbench.files import (
     MARKDOWN,
     PAGE,

@@ -12,10 +12,10 @@ from daytona import DaytonaConfig
 import clew
 from clew.workbench.interpreter.daytona import RemoteInterpreters
 from clew.workbench.interpreter.port import Printed
-from clew.workbench.resetting import Reason, Transition
-from clew.workbench.sandboxes import snapshots
-from clew.workbench.sessions import Workbench
-from clew.workbench.volume import Volume
+from clew.workbench.session.attachment import snapshots
+from clew.workbench.session.reset import Reason, Transition
+from clew.workbench.session.session import Workbench
+from clew.workbench.volume.volume import Volume
 from tests.workbench.benches import told
 from tests.workbench.interpreter.daytona_server import KEY, StandIn
 

@@ -11,10 +11,11 @@ import pytest
 
 import clew
 from clew.core.errors import InterpreterFailed, InterpreterGone
-from clew.core.manifest import Interpreter, Manifest
-from clew.workbench.attaching import NEWS
-from clew.workbench.manifests import exported, imported
-from clew.workbench.resetting import (
+from clew.core.manifest.document import Interpreter, Manifest
+from clew.workbench.interpreter.scratch import LocalScratch, RemoteScratch
+from clew.workbench.session.attachment import NEWS
+from clew.workbench.session.manifests import exported, imported
+from clew.workbench.session.reset import (
     Live,
     Make,
     Mount,
@@ -25,8 +26,7 @@ from clew.workbench.resetting import (
     choice,
     saved_of,
 )
-from clew.workbench.scratch import LocalScratch, RemoteScratch
-from clew.workbench.sessions import Workbench
+from clew.workbench.session.session import Workbench
 from tests.workbench.benches import made, run, talk, told
 from tests.workbench.in_process import InProcesses
 

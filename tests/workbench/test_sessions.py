@@ -9,11 +9,11 @@ import pytest
 
 import clew
 from clew.core.errors import InvalidArgument
-from clew.core.manifest import Contents, Manifest, read, written
-from clew.workbench.manifests import exported
-from clew.workbench.resetting import Reason, Transition
-from clew.workbench.sandboxes import snapshots
-from clew.workbench.sessions import Workbench
+from clew.core.manifest.document import Contents, Manifest, read, written
+from clew.workbench.session.attachment import snapshots
+from clew.workbench.session.manifests import exported
+from clew.workbench.session.reset import Reason, Transition
+from clew.workbench.session.session import Workbench
 from tests.workbench.benches import made, run, told
 from tests.workbench.in_process import InProcesses
 

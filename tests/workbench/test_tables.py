@@ -15,10 +15,9 @@ import pytest
 import clew
 from clew.cli.app import run
 from clew.core.errors import ModelFailed
-from clew.runtime.ending import Left
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import Episode
-from clew.runtime.messages import Message
+from clew.runtime.model.messages import Message
+from clew.runtime.records.episodes import Episode, Left
+from clew.runtime.runtime import Runtime
 from clew.server.app import create_app
 from clew.server.settings import ServerSettings
 from tests.server.conftest import over_http, served

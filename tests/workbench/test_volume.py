@@ -22,8 +22,8 @@ from clew.core.errors import (
     VolumeFull,
     VolumePathRefused,
 )
-from clew.workbench import tree
-from clew.workbench.volume import FOLDERS, Volume
+from clew.workbench.volume import tree
+from clew.workbench.volume.volume import FOLDERS, Volume
 
 
 @pytest.fixture

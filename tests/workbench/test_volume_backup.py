@@ -14,13 +14,13 @@ import pytest
 
 import clew
 from clew.cli.app import run
-from clew.cli.volume_copying import is_left, wanted
-from clew.core.manifest_files import Place, path_of
-from clew.core.manifest_stamps import read_stamped, stamped
+from clew.cli.backup.volume import is_left, wanted
+from clew.core.manifest.files import Place, path_of
+from clew.core.manifest.stamps import read_stamped, stamped
 from clew.core.values import Put, Record, RecordQuery
-from clew.workbench.manifests import exported
-from clew.workbench.volume import Volume
-from clew.workbench.volume_copies import VolumeCopy, beside, read_index
+from clew.workbench.session.manifests import exported
+from clew.workbench.volume.backup import VolumeCopy, beside, read_index
+from clew.workbench.volume.volume import Volume
 
 Command = Callable[..., tuple[int, Any]]
 
@@ -186,7 +186,7 @@ def test_a_folder_that_goes_while_it_is_copied_ends_no_backup(
         return stat(path, **named)
 
     copy = VolumeCopy(root, tmp_path / "copy")
-    monkeypatch.setattr("clew.workbench.volume_copies.os.stat", gone)
+    monkeypatch.setattr("clew.workbench.volume.backup.os.stat", gone)
     copy.begin()
     index = copy.finish()
 

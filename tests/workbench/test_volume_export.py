@@ -12,13 +12,13 @@ import pytest
 import clew
 from clew.cli.app import run
 from clew.core.errors import ArchiveInvalid, Forbidden, VolumeFileChanged
-from clew.core.manifest_files import Place, path_of
+from clew.core.manifest.files import Place, path_of
 from clew.core.values import Record, Scope
-from clew.runtime.persons import export_person
-from clew.threads.archive import import_threads
-from clew.workbench.manifests import exported
-from clew.workbench.volume import Volume
-from clew.workbench.volumes import Volumes
+from clew.database.archive import import_threads
+from clew.runtime.person_export import export_person
+from clew.workbench.session.manifests import exported
+from clew.workbench.volume.operators import Volumes
+from clew.workbench.volume.volume import Volume
 from tests.support.manifests import save
 
 ALICE = Scope(user="alice")
@@ -88,7 +88,7 @@ async def test_the_files_are_the_same_where_the_archive_is_taken_in(
 async def test_a_file_larger_than_calls_may_write_goes_along_too(
     db: clew.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew.workbench.volume.LARGEST", 200)
+    monkeypatch.setattr("clew.workbench.volume.volume.LARGEST", 200)
     monkeypatch.setattr(Volume.__init__, "__kwdefaults__", {"largest": 200, "capacity": None})
     written_by_code = Volume(tmp_path / "volume", "default", "alice").folder / "memory/long.txt"
     written_by_code.write_bytes(b"x" * 201)

@@ -24,10 +24,10 @@ from clew.core.errors import (
     VolumeFileNotFound,
     VolumePathRefused,
 )
-from clew.core.manifest import Manifest, manifest_from
-from clew.core.manifest_files import Place, file_name, path_of
-from clew.workbench.manifests import load
-from clew.workbench.volume import Volume
+from clew.core.manifest.document import Manifest, manifest_from
+from clew.core.manifest.files import Place, file_name, path_of
+from clew.workbench.session.manifests import load
+from clew.workbench.volume.volume import Volume
 from tests.support.manifests import save
 
 

@@ -16,9 +16,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from clew.core.errors import ClewError, VolumePathRefused
-from clew.workbench.tree import NOT_PLAIN, TWO_NAMES, problem_of_file
-from clew.workbench.volume import Volume
-from clew.workbench.volume_paths import key_of, problem_of
+from clew.workbench.volume.paths import key_of, problem_of
+from clew.workbench.volume.tree import NOT_PLAIN, TWO_NAMES, problem_of_file
+from clew.workbench.volume.volume import Volume
 
 HERE, EXCHANGE = -100, 2
 """AT_FDCWD and RENAME_EXCHANGE, as Linux has them."""

@@ -18,15 +18,15 @@ import pytest
 from rich.console import Console
 
 import clew
-from clew.cli import render_work
 from clew.cli.app import run
-from clew.cli.frame import Call
-from clew.cli.work_session import Asked, How, Place, at, bench_of, check, volume_of
+from clew.cli.command import Call
+from clew.cli.commands import work_output
+from clew.cli.commands.work_session import Asked, How, Place, at, bench_of, check, volume_of
 from clew.core.errors import InvalidArgument
 from clew.core.values import Scope
-from clew.testing.scripted import ScriptedModel, calls
-from clew.workbench.agent import Worked
-from clew.workbench.checkpoints import Saved
+from clew.testing.scripted_model import ScriptedModel, calls
+from clew.workbench.agent.agent import Worked
+from clew.workbench.session.checkpoints import Saved
 from tests.support.openai_server import ChatServer, Line, Said, chat_server
 from tests.workbench.in_process import InProcesses
 
@@ -238,7 +238,7 @@ async def test_a_terminal_shows_code_and_output_as_they_come(tmp_path: Path) -> 
     assert (
         shown.index("· run_python") < shown.index("print(6 * 7)") < shown.index("42") < shown.index("It is")
     )
-    assert render_work.outcome(done, is_told=True).plain == "To go on: clew work --thread-id s …"
+    assert work_output.outcome(done, is_told=True).plain == "To go on: clew work --thread-id s …"
 
 
 @pytest.mark.promise("F-01")
@@ -284,7 +284,7 @@ async def test_elsewhere_only_the_answer_is_printed(tmp_path: Path) -> None:
     )
 
     assert written(call.out) == ""
-    assert render_work.outcome(done, is_told=False).plain == "It is 42."
+    assert work_output.outcome(done, is_told=False).plain == "It is 42."
     assert "Interpreter created." in written(call.err)
 
 
@@ -304,11 +304,11 @@ def test_a_manifest_that_was_not_written_is_said_and_counts_as_trouble() -> None
     saved = Saved(status="failed", code="manifest_conflict", problem="They disagree.")
     done = Worked(session="s", text="Done.", saved=saved)
 
-    assert render_work.outcome(done, is_told=False).plain == "Done.\nThey disagree."
-    assert not render_work.is_well(done)
+    assert work_output.outcome(done, is_told=False).plain == "Done.\nThey disagree."
+    assert not work_output.is_well(done)
 
 
 def test_what_is_stored_cannot_steer_the_terminal() -> None:
     done = Worked(session="s", text="\x1b[31mred")
 
-    assert "\x1b" not in render_work.outcome(done, is_told=False).plain
+    assert "\x1b" not in work_output.outcome(done, is_told=False).plain

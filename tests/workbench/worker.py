@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.runtime.models import Request
-from clew.testing.scripted import ScriptedModel, calls
-from clew.workbench.agent import Agent
+from clew.runtime.model.protocol import Request
+from clew.testing.scripted_model import ScriptedModel, calls
+from clew.workbench.agent.agent import Agent
 from clew.workbench.interpreter.port import Interpreters
-from clew.workbench.sessions import Workbench
-from clew.workbench.volume import Volume
+from clew.workbench.session.session import Workbench
+from clew.workbench.volume.volume import Volume
 from tests.workbench.in_process import InProcesses
 
 HOUR = 3600

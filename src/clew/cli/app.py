@@ -8,75 +8,75 @@ from typing import Annotated
 import typer
 
 import clew
-from clew.cli import (
+from clew.cli import crises
+from clew.cli.command import Work, complain, consoles, framed
+from clew.cli.commands import (
+    admin,
+    archive,
     artifacts,
-    backups,
+    backup,
     core_memory,
-    crises,
     datasets,
     documents,
-    erasing,
+    erasure,
     experiments,
     jobs,
-    keeping,
-    looking,
-    manifests,
-    remembering,
+    memory,
     runs,
-    serving,
-    tending,
-    working,
+    serve,
+    sessions,
+    threads,
 )
-from clew.cli.chatting import chat
-from clew.cli.demo import demo
-from clew.cli.evaluating import evaluate
-from clew.cli.frame import Work, complain, consoles, framed
-from clew.cli.identities import keys, members, tenants, users, workspaces
-from clew.cli.searching import search
+from clew.cli.commands import work as commands_work
+from clew.cli.commands.chat import chat
+from clew.cli.commands.demo import demo
+from clew.cli.commands.evaluate import evaluate
+from clew.cli.commands.identities import keys, members, tenants, users, workspaces
+from clew.cli.commands.search import search
 
 COMMANDS: tuple[Work, ...] = (
     demo,
     chat,
-    working.work,
-    working.sandboxes,
-    serving.serve,
-    looking.threads,
-    looking.show,
-    looking.log,
-    looking.diff,
+    commands_work.work,
+    commands_work.sandboxes,
+    serve.serve,
+    threads.threads,
+    threads.show,
+    threads.log,
+    threads.diff,
     search,
-    tending.fork,
-    keeping.verify,
-    keeping.export,
-    keeping.import_,
-    backups.backup,
-    backups.restore,
-    erasing.erase,
-    erasing.receipts,
-    erasing.hold,
-    erasing.release,
-    erasing.holds,
-    erasing.retain,
-    tending.migrate,
-    tending.doctor,
+    admin.fork,
+    archive.verify,
+    archive.export,
+    archive.import_,
+    backup.backup,
+    backup.restore,
+    erasure.erase,
+    erasure.receipts,
+    erasure.hold,
+    erasure.release,
+    erasure.holds,
+    erasure.retain,
+    admin.migrate,
+    admin.doctor,
     evaluate,
 )
 GROUPS: dict[str, tuple[str, tuple[Work, ...]]] = {
     "memory": (
         "What is remembered of a person: see it, correct it, forget it.",
         (
-            remembering.list_,
-            remembering.show,
-            remembering.correct,
-            remembering.forget,
-            remembering.undo,
-            remembering.recall,
-            remembering.export,
+            memory.list_,
+            memory.show,
+            memory.correct,
+            memory.forget,
+            memory.undo,
+            memory.recall,
+            memory.export,
         ),
     ),
     "session": (
         "One session as a document: write it, or put another in its place.",
-        (manifests.export, manifests.import_),
+        (sessions.export, sessions.import_),
     ),
     "documents": (
         "What a thread reads: files on its volume, part by part.",

@@ -8,15 +8,15 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from clew.cli import render
-from clew.cli.auditing import noted
-from clew.cli.frame import Answer, Call
-from clew.cli.looking import Limit
+from clew.cli.audit import noted
+from clew.cli.command import Answer, Call
+from clew.cli.commands.threads import Limit
+from clew.cli.render import values
 from clew.core.encoding import JSON, encode, plain
+from clew.database.database import Database
 from clew.runtime.crises import Crisis, crises, due
 from clew.runtime.crises import extend as extended
 from clew.runtime.crises import purge as purged
-from clew.threads.database import Database
 
 DATE = ["%Y-%m-%d"]
 OfThread = Annotated[str | None, typer.Option("--thread", metavar="THREAD", help="Only rows of this thread.")]
@@ -55,7 +55,7 @@ async def export(call: Call, thread: OfThread = None, owner: Owner = None, since
         async for row in crises(db, thread=thread, owner=owner, since=_ms(since)):
             call.out.file.write(f"{encode(plain(row)).decode()}\n")
             count += 1
-    return Answer(value={"rows": count}, shown=Text(f"{render.some(count, 'row')}."), aside=True)
+    return Answer(value={"rows": count}, shown=Text(f"{values.some(count, 'row')}."), aside=True)
 
 
 async def extend(
@@ -77,7 +77,7 @@ async def extend(
         count = await extended(
             db, until=last or 0, now=db.store.now(), ids=ids or (), thread=thread, owner=owner
         )
-    words = f"{render.some(count, 'row')} kept through {until.date()}."
+    words = f"{values.some(count, 'row')} kept through {until.date()}."
     return Answer(value={"extended": count, "until": last}, shown=Text(words))
 
 
@@ -96,7 +96,7 @@ async def purge(
         if not dry_run:
             await noted(db, "purge crises")
         count = await due(db, now=db.store.now()) if dry_run else await purged(db, now=db.store.now())
-    words = f"{render.some(count, 'row')} {'due' if dry_run else 'purged'}."
+    words = f"{values.some(count, 'row')} {'due' if dry_run else 'purged'}."
     return Answer(value={"due" if dry_run else "purged": count}, shown=Text(words))
 
 
@@ -112,15 +112,15 @@ def _ms(day: datetime | None) -> int | None:
 def _table(rows: list[Crisis], total: int) -> RenderableType:
     if not rows:
         return Text("No rows.")
-    table = render.table("time", "level", "kept until", "how", "thread", "id", fold=["how", "thread", "id"])
+    table = values.table("time", "level", "kept until", "how", "thread", "id", fold=["how", "thread", "id"])
     for row in rows:
         table.add_row(
-            render.when(row.time)[:-3],
+            values.when(row.time)[:-3],
             str(row.level),
-            render.when(row.keep_until - 1)[:10],
+            values.when(row.keep_until - 1)[:10],
             ", ".join(_how(row)),
-            render.clean(row.thread),
-            render.clean(row.id),
+            values.clean(row.thread),
+            values.clean(row.id),
         )
     rest = total - len(rows)
     return Group(table, Text(f"{rest} more; --limit shows them.", style="dim")) if rest else table

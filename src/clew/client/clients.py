@@ -10,15 +10,14 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 import msgspec
 
-from clew.client import calls, experiment_calls, memory_calls, session_calls
-from clew.client.bodies import Mode
-from clew.client.events import Reader
-from clew.client.methods import Awaited, Blocking, Method
-from clew.client.operators import AsyncOperator, Operator
-from clew.client.problems import error_of
-from clew.client.requests import Call
-from clew.client.values import Told
-from clew.client.workbenches import AsyncWorkbench, Workbench
+from clew.api.problems import error_of
+from clew.api.requests import Mode
+from clew.api.threads import Told
+from clew.client import calls
+from clew.client.call import Awaited, Blocking, Call, Method
+from clew.client.operator import AsyncOperator, Operator
+from clew.client.sse import Reader
+from clew.client.workbench import AsyncWorkbench, Workbench
 from clew.core.arguments import check_methods
 from clew.core.errors import MissingExtra, OutcomeUnknown, StoreUnavailable
 
@@ -62,45 +61,45 @@ class ClientMethods:
     run = Method(calls.run)
     cancel = Method(calls.cancel)
     decide = Method(calls.decide)
-    sessions_state = Method(session_calls.sessions_state)
-    sessions = Method(session_calls.sessions)
-    session = Method(session_calls.session)
-    delete_session = Method(session_calls.delete_session)
-    turns = Method(session_calls.turns)
-    end_session = Method(session_calls.end_session)
-    session_status = Method(session_calls.session_status)
-    episodes = Method(session_calls.episodes)
-    episode = Method(session_calls.episode)
-    record_voice_turn = Method(session_calls.record_voice_turn)
-    begin_call = Method(session_calls.begin_call)
-    hear = Method(session_calls.hear)
-    call_tool = Method(session_calls.call_tool)
-    voice_alive = Method(session_calls.voice_alive)
-    voice_lost = Method(session_calls.voice_lost)
-    export_person = Method(session_calls.export_person)
-    export_session = Method(session_calls.export_session)
-    import_sessions = Method(session_calls.import_sessions)
-    export_manifest = Method(session_calls.export_manifest)
-    import_manifest = Method(session_calls.import_manifest)
-    memory = Method(memory_calls.memory)
-    memory_entry = Method(memory_calls.memory_entry)
-    export_memory = Method(memory_calls.export_memory)
-    catch_up = Method(memory_calls.catch_up)
-    correct_memory = Method(memory_calls.correct_memory)
-    forget_memory = Method(memory_calls.forget_memory)
-    undo_memory = Method(memory_calls.undo_memory)
-    set_recall = Method(memory_calls.set_recall)
+    sessions_state = Method(calls.sessions_state)
+    sessions = Method(calls.sessions)
+    session = Method(calls.session)
+    delete_session = Method(calls.delete_session)
+    turns = Method(calls.turns)
+    end_session = Method(calls.end_session)
+    session_status = Method(calls.session_status)
+    episodes = Method(calls.episodes)
+    episode = Method(calls.episode)
+    record_voice_turn = Method(calls.record_voice_turn)
+    begin_call = Method(calls.begin_call)
+    hear = Method(calls.hear)
+    call_tool = Method(calls.call_tool)
+    voice_alive = Method(calls.voice_alive)
+    voice_lost = Method(calls.voice_lost)
+    export_person = Method(calls.export_person)
+    export_session = Method(calls.export_session)
+    import_sessions = Method(calls.import_sessions)
+    export_manifest = Method(calls.export_manifest)
+    import_manifest = Method(calls.import_manifest)
+    memory = Method(calls.memory)
+    memory_entry = Method(calls.memory_entry)
+    export_memory = Method(calls.export_memory)
+    catch_up = Method(calls.catch_up)
+    correct_memory = Method(calls.correct_memory)
+    forget_memory = Method(calls.forget_memory)
+    undo_memory = Method(calls.undo_memory)
+    set_recall = Method(calls.set_recall)
     search = Method(calls.search)
     feedback = Method(calls.feedback)
     jobs = Method(calls.jobs)
     retry_job = Method(calls.retry_job)
-    steps = Method(experiment_calls.steps)
-    datasets = Method(experiment_calls.datasets)
-    examples = Method(experiment_calls.examples)
-    experiments = Method(experiment_calls.experiments)
-    experiment = Method(experiment_calls.experiment)
-    results = Method(experiment_calls.results)
-    compare = Method(experiment_calls.compare)
+    steps = Method(calls.steps)
+    datasets = Method(calls.datasets)
+    examples = Method(calls.examples)
+    experiments = Method(calls.experiments)
+    experiment = Method(calls.experiment)
+    results = Method(calls.results)
+    compare = Method(calls.compare)
 
 
 @check_methods

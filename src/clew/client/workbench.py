@@ -1,136 +1,120 @@
-"""Core memory, documents, artifacts and files of a volume, as the wire has them."""
+"""The calls of the workbench: core memory, documents, artifacts, and the files of a volume."""
 
-from typing import Literal
-
-import msgspec
-
-
-class NewBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a block of core memory is to say."""
-
-    text: str
+from clew.api import workbench
+from clew.api.threads import CommittedView
+from clew.client.call import Awaited, Blocking, Call, Method, call, matching, named
 
 
-class NewDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Names a file on the volume."""
-
-    path: str
-
-
-class BlockView(msgspec.Struct, frozen=True, kw_only=True):
-    """One block of core memory, and how many characters it may have."""
-
-    name: str
-    text: str
-    limit: int
+def core_memory(thread: str) -> Call[workbench.CoreMemoryView]:
+    """The blocks of core memory."""
+    return call("GET", f"/threads/{named(thread)}/core-memory", workbench.CoreMemoryView)
 
 
-class CoreMemoryView(msgspec.Struct, frozen=True, kw_only=True):
-    """Core memory at one version of its thread."""
-
-    thread: str
-    version: int
-    blocks: list[BlockView]
-
-
-class DocumentView(msgspec.Struct, frozen=True, kw_only=True):
-    """A loaded document. ``condition`` says how its file is now; unknown is one that nothing is known of."""
-
-    path: str
-    name: str
-    type: str = ""
-    size: int = 0
-    sha256: str | None = None
-    charset: str | None = None
-    characters: int = 0
-    sections: int = 0
-    notes: list[str] = []
-    condition: Literal["ok", "changed", "missing", "unknown"] = "ok"
+def put_block(thread: str, block: str, text: str, *, expect: int | None = None) -> Call[CommittedView]:
+    """Write a block anew, if it is as it was at a version."""
+    path = f"/threads/{named(thread)}/core-memory/{named(block)}"
+    body = workbench.NewBlock(text=text)
+    return call("PUT", path, CommittedView, body=body, headers=matching(expect))
 
 
-class DocumentList(msgspec.Struct, frozen=True, kw_only=True):
-    """The documents of a thread, and the active one."""
-
-    thread: str
-    version: int
-    documents: list[DocumentView]
-    active: str | None = None
+def documents(thread: str) -> Call[workbench.DocumentList]:
+    """The loaded documents."""
+    return call("GET", f"/threads/{named(thread)}/documents", workbench.DocumentList)
 
 
-class SectionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A page, or what stands below a heading; ``start`` counts the characters before it."""
-
-    name: str
-    start: int
-
-
-class SectionList(msgspec.Struct, frozen=True, kw_only=True):
-    """The sections of a document."""
-
-    path: str
-    characters: int
-    sections: list[SectionView]
+def add_document(
+    thread: str, name: str, content: bytes, *, key: str | None = None
+) -> Call[workbench.DocumentView]:
+    """Copy a file to the volume, and load it."""
+    path, kind = f"/threads/{named(thread)}/documents", {"Content-Type": "application/octet-stream"}
+    return call("POST", path, workbench.DocumentView, body=content, key=key, headers=kind, name=name)
 
 
-class PassageView(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a document, the section it begins in, and where the next part begins if there is one."""
-
-    text: str
-    start: int
-    characters: int
-    section: str = ""
-    next: int | None = None
+def load_document(thread: str, path: str, *, key: str | None = None) -> Call[workbench.DocumentView]:
+    """Load a file of the volume, or what it has become."""
+    where, body = f"/threads/{named(thread)}/documents/load", workbench.NewDocument(path=path)
+    return call("POST", where, workbench.DocumentView, body=body, key=key)
 
 
-class PlaceView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where searched words stand; ``marks`` are where they begin and end in the excerpt."""
-
-    start: int
-    excerpt: str
-    section: str = ""
-    marks: list[tuple[int, int]] = []
+def switch_document(thread: str, path: str) -> Call[CommittedView]:
+    """Make a document the active one."""
+    where, body = f"/threads/{named(thread)}/documents/active", workbench.NewDocument(path=path)
+    return call("PUT", where, CommittedView, body=body)
 
 
-class PlaceList(msgspec.Struct, frozen=True, kw_only=True):
-    """Where words stand in a document."""
-
-    path: str
-    places: list[PlaceView]
+def unload_document(thread: str, path: str) -> Call[None]:
+    """Take a document off the thread; its file stays on the volume."""
+    return call("DELETE", f"/threads/{named(thread)}/documents", None, path=path)
 
 
-class ArtifactView(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that a thread made, with its checksum and the run and item that it is from."""
-
-    id: str
-    thread: str
-    name: str
-    path: str
-    type: str
-    size: int
-    sha256: str
-    time: int
-    run: str | None = None
-    item: str | None = None
+def document_sections(thread: str, path: str | None = None) -> Call[workbench.SectionList]:
+    """The pages or headings of a document, or of the active one."""
+    where = f"/threads/{named(thread)}/documents/sections"
+    return call("GET", where, workbench.SectionList, path=path)
 
 
-class ArtifactPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Artifacts, the newest first."""
-
-    artifacts: list[ArtifactView]
-    next: str | None = None
-
-
-class VolumeFileView(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a volume."""
-
-    path: str
-    size: int
-    modified: int
+def peek_document(
+    thread: str, path: str | None = None, *, start: int = 0, length: int = 4000
+) -> Call[workbench.PassageView]:
+    """A part of a document, or of the active one."""
+    where = f"/threads/{named(thread)}/documents/text"
+    return call("GET", where, workbench.PassageView, path=path, start=start, length=length)
 
 
-class VolumeFilePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Files in order of their paths; ``refused`` names what stands among them and cannot be used."""
+def find_in_document(
+    thread: str, words: str, path: str | None = None, *, limit: int = 10
+) -> Call[workbench.PlaceList]:
+    """Where words stand in a document, or in the active one."""
+    where = f"/threads/{named(thread)}/documents/find"
+    return call("GET", where, workbench.PlaceList, words=words, path=path, limit=limit)
 
-    files: list[VolumeFileView]
-    next: str | None = None
-    refused: dict[str, str] = {}
+
+def artifacts(thread: str, *, limit: int = 50, cursor: str | None = None) -> Call[workbench.ArtifactPage]:
+    """The artifacts of a thread, the newest first."""
+    where = f"/threads/{named(thread)}/artifacts"
+    return call("GET", where, workbench.ArtifactPage, limit=limit, cursor=cursor)
+
+
+def artifact(thread: str, id: str) -> Call[bytes]:
+    """The content of an artifact, as it was saved."""
+    return call("GET", f"/threads/{named(thread)}/artifacts/{named(id)}", bytes)
+
+
+def delete_artifact(thread: str, id: str) -> Call[None]:
+    """Let go of an artifact."""
+    return call("DELETE", f"/threads/{named(thread)}/artifacts/{named(id)}", None)
+
+
+def volume(
+    thread: str, *, folder: str = "", limit: int = 50, cursor: str | None = None
+) -> Call[workbench.VolumeFilePage]:
+    """The files on the volume of a thread's owner."""
+    where = f"/threads/{named(thread)}/volume"
+    return call("GET", where, workbench.VolumeFilePage, folder=folder, limit=limit, cursor=cursor)
+
+
+class WorkbenchMethods:
+    """The calls of the workbench, for either client."""
+
+    core_memory = Method(core_memory)
+    put_block = Method(put_block)
+    documents = Method(documents)
+    add_document = Method(add_document)
+    load_document = Method(load_document)
+    switch_document = Method(switch_document)
+    unload_document = Method(unload_document)
+    document_sections = Method(document_sections)
+    peek_document = Method(peek_document)
+    find_in_document = Method(find_in_document)
+    artifacts = Method(artifacts)
+    artifact = Method(artifact)
+    delete_artifact = Method(delete_artifact)
+    volume = Method(volume)
+
+
+class AsyncWorkbench(Awaited, WorkbenchMethods):
+    """The calls of the workbench, awaited."""
+
+
+class Workbench(Blocking, WorkbenchMethods):
+    """The calls of the workbench, blocking."""

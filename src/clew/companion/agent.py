@@ -6,23 +6,23 @@ from typing import Any
 import msgspec
 
 from clew.companion.crisis.gate import crisis_gate
-from clew.companion.crisis.responses import crisis_response
+from clew.companion.crisis.help import crisis_response
 from clew.companion.lookup import SearchProvider
-from clew.companion.memory_control import was_command
-from clew.companion.offline import OfflineModel
+from clew.companion.memory.control import was_command
+from clew.companion.offline.model import OfflineModel
 from clew.companion.pipeline import stages_with
 from clew.companion.state import Companion
 from clew.companion.values import AgentInput, AgentOutput
 from clew.core.errors import InvalidId
+from clew.database.database import Database
 from clew.runtime.context import CrisisLog, EmbeddingProvider
-from clew.runtime.engine import Runtime
-from clew.runtime.events import Event
+from clew.runtime.execution.stateless import run_agent
 from clew.runtime.memory import Finalizer
-from clew.runtime.messages import Message
-from clew.runtime.models import Model
-from clew.runtime.outputs import Done
-from clew.runtime.stateless import run_agent
-from clew.threads.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Model
+from clew.runtime.records.events import Event
+from clew.runtime.runtime import Runtime
+from clew.runtime.turn.result import Done
 
 
 def companion(

@@ -6,19 +6,19 @@ from typing import Any, Protocol
 
 import msgspec
 
+from clew.companion.language.topics import sentences
 from clew.companion.replies.contacts import addresses, gives_contact, numbers
 from clew.companion.state import Companion
-from clew.companion.topics import sentences
 from clew.core.errors import DeadlineExceeded, ModelFailed
-from clew.core.text import stem, words
-from clew.runtime.asking import Patience, tried
+from clew.core.text.words import stem, words
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.loop import Stage
-from clew.runtime.memory.functionwords import FUNCTION_WORDS
-from clew.runtime.messages import Message
-from clew.runtime.model_boundary import checked_value, log_failure, model_boundary
-from clew.runtime.models import Request
+from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
+from clew.runtime.model.boundary import checked_value, log_failure, model_boundary
+from clew.runtime.model.call import Patience, tried
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Request
+from clew.runtime.respond.respond import Stage
+from clew.runtime.turn.draft import Delta
 
 FOUND = 5
 SHARE = 0.5

@@ -5,22 +5,22 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clew.companion.exercises.stage import guided_exercise
-from clew.companion.finalizing import finalize_turn
+from clew.companion.exercises.guide import guided_exercise
 from clew.companion.lookup import SearchProvider, lookup_by
-from clew.companion.memory import loading
-from clew.companion.memory_control import memory_control
+from clew.companion.memory.control import memory_control
+from clew.companion.memory.load import loading
 from clew.companion.replies.stage import reply_with
 from clew.companion.state import Companion
 from clew.companion.triage import triage
+from clew.companion.turn_end import finalize_turn
 from clew.companion.values import STAGE_LABELS
 from clew.core.errors import ClewError
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.events import StageStarted, TextDelta
-from clew.runtime.loop import Stage
-from clew.runtime.safety import gate
+from clew.runtime.execution.safe_reply import gate
+from clew.runtime.records.events import StageStarted, TextDelta
+from clew.runtime.respond.respond import Stage
 from clew.runtime.stages import label_of, labelled, name_of
+from clew.runtime.turn.draft import Delta
 
 
 def stages_with(

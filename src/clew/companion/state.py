@@ -13,7 +13,7 @@ from clew.companion.values import (
     Route,
     Style,
 )
-from clew.runtime.schema import State, input, loaded, per_turn, whole_of
+from clew.runtime.state.schema import State, input, loaded, per_turn, whole_of
 
 WINDOW = 30
 """How many of the newest messages a turn looks at: once read, they serve all of its stages."""

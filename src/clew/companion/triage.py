@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.companion.commands import Command, command_in
 from clew.companion.exercises.catalogue import catalogue
-from clew.companion.exercises.choosing import (
+from clew.companion.exercises.guide import fits, under_way
+from clew.companion.exercises.selection import (
     asked_for,
     asks_for_any,
     chosen_from,
@@ -17,20 +17,19 @@ from clew.companion.exercises.choosing import (
     named_in,
     offered_in,
 )
-from clew.companion.exercises.guiding import fits
-from clew.companion.exercises.stage import under_way
-from clew.companion.memory_control import is_about_memory
-from clew.companion.replies.choosing import chosen
-from clew.companion.saying import is_leaving, is_no, is_question, is_yes
-from clew.companion.sayings import says
+from clew.companion.language.commands import Command, command_in
+from clew.companion.language.phrases import says
+from clew.companion.language.replies import is_leaving, is_no, is_question, is_yes
+from clew.companion.language.topics import topics_in
+from clew.companion.memory.control import is_about_memory
+from clew.companion.replies.style import chosen
 from clew.companion.state import Companion
-from clew.companion.topics import topics_in
 from clew.companion.values import Approach, Route, Style
 from clew.core.errors import DeadlineExceeded, ModelFailed
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.messages import Message
-from clew.runtime.models import Request
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Request
+from clew.runtime.turn.draft import Delta
 
 SECONDS = 4.0
 """So long a model may take to judge; then the rules decide."""

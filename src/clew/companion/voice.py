@@ -3,24 +3,24 @@
 from collections.abc import Sequence
 
 from clew.companion.crisis.gate import crisis_gate
-from clew.companion.crisis.responses import crisis_response
+from clew.companion.crisis.help import crisis_response
 from clew.companion.exercises.catalogue import catalogue
-from clew.companion.exercises.choosing import named_in
-from clew.companion.memory_control import ASKED
-from clew.companion.replies.composing import source
+from clew.companion.exercises.selection import named_in
+from clew.companion.memory.control import ASKED
+from clew.companion.replies.prompt import source
 from clew.companion.state import Companion
 from clew.companion.values import Level
-from clew.core import making
+from clew.core import patch
 from clew.core.encoding import JSON
 from clew.core.errors import NotThere
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.episodes import active_episode
-from clew.runtime.hearing import Hearing
+from clew.runtime.execution.safe_reply import gate
 from clew.runtime.memory import Candidate, Memory, Retriever, prompt_part, rendered, stated
-from clew.runtime.safety import gate
-from clew.runtime.tools import Effect, Tool, ToolContext, tool
-from clew.threads.database import Database
+from clew.runtime.records.episodes import active_episode
+from clew.runtime.sessions.utterances import Hearing
+from clew.runtime.tools.tool import Effect, Tool, ToolContext, tool
+from clew.runtime.turn.draft import Delta
 
 PROGRESS = "session_progress"
 SPOKEN = """\
@@ -102,6 +102,6 @@ async def keep_level(db: Database, thread: str, level: int) -> None:
         held = (await db.thread(thread).head()).state.get(PROGRESS) or {}
         if held.get("risk_episode") != episode.id:
             progress = {"risk_level": level, "risk_asked": level == Level.UNCLEAR, "risk_episode": episode.id}
-            await db.thread(thread).append(patches=[making.merge([PROGRESS], progress)], reason="Heard")
+            await db.thread(thread).append(patches=[patch.merge([PROGRESS], progress)], reason="Heard")
     except NotThere:
         return

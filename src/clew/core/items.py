@@ -2,7 +2,7 @@
 
 from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON, Id
-from clew.core.pairing import CALL, REPAIR, RESULT
+from clew.core.log.tool_calls import CALL, REPAIR, RESULT
 from clew.core.values import Item
 
 

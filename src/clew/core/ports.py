@@ -5,9 +5,9 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from clew.core.planning import Plan, Setting
-from clew.core.receipts import Sought
-from clew.core.rows import Asking
+from clew.core.erasure.receipts import Sought
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
 from clew.core.values import Job, Limits, Scope
 
 T = TypeVar("T")

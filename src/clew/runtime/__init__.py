@@ -1,7 +1,5 @@
 """Turns that survive: a schema, stages, a model, and checkpoints at exact moments."""
 
-from clew.runtime.asking import Patience
-from clew.runtime.compaction import Compacted, Compaction
 from clew.runtime.context import (
     Context,
     CrisisLog,
@@ -11,11 +9,15 @@ from clew.runtime.context import (
     SessionMemoryBuffer,
 )
 from clew.runtime.crises import Assessment, Crisis
-from clew.runtime.draft import Delta
-from clew.runtime.effects import ExternalEffect
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import Episode
-from clew.runtime.events import (
+from clew.runtime.execution.safe_reply import gate
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.maintenance.rewind import Rewound
+from clew.runtime.model.call import Patience
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Model, Reply, Request, Text, ToolCall, ToolSpec, Usage
+from clew.runtime.placement import user_in
+from clew.runtime.records.episodes import Episode
+from clew.runtime.records.events import (
     Event,
     Failed,
     HistoryRewritten,
@@ -26,19 +28,18 @@ from clew.runtime.events import (
     StateChanged,
     TextDelta,
 )
-from clew.runtime.guardrails import Guardrail, guardrail
-from clew.runtime.hearing import Heard, Hearing, Utterance
-from clew.runtime.inputs import Given
-from clew.runtime.logs import Log
-from clew.runtime.loop import Stage, respond
-from clew.runtime.messages import Message
-from clew.runtime.models import Model, Reply, Request, Text, ToolCall, ToolSpec, Usage
-from clew.runtime.modes import user_in
-from clew.runtime.outputs import Done
-from clew.runtime.rewinding import Rewound
-from clew.runtime.runs import Run
-from clew.runtime.safety import gate
-from clew.runtime.schema import (
+from clew.runtime.records.runs import Run
+from clew.runtime.records.steps import Price, Step, run_steps
+from clew.runtime.respond.compaction import Compacted, Compaction
+from clew.runtime.respond.guardrails import Guardrail, guardrail
+from clew.runtime.respond.respond import Stage, respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.sessions.status import SessionStatus
+from clew.runtime.sessions.utterances import Heard, Hearing, Utterance
+from clew.runtime.sessions.voice import VoiceCall
+from clew.runtime.state.inputs import Given
+from clew.runtime.state.log import Log
+from clew.runtime.state.schema import (
     Conversation,
     State,
     input,
@@ -49,13 +50,12 @@ from clew.runtime.schema import (
     per_turn,
     whole_of,
 )
-from clew.runtime.stateless import run_agent
-from clew.runtime.statuses import SessionStatus
-from clew.runtime.steps import Price, Step, run_steps
-from clew.runtime.suspension import Decision, PassOn, Replay, UseResult, Waiting
-from clew.runtime.tools import UNFINISHED, Effect, Outcome, Suspend, Tool, ToolContext, tool
-from clew.runtime.upgrades import Upgrade
-from clew.runtime.voice import VoiceCall
+from clew.runtime.state.upgrades import Upgrade
+from clew.runtime.tools.effects import ExternalEffect
+from clew.runtime.tools.tool import UNFINISHED, Effect, Outcome, Suspend, Tool, ToolContext, tool
+from clew.runtime.turn.approvals import Decision, PassOn, Replay, UseResult, Waiting
+from clew.runtime.turn.draft import Delta
+from clew.runtime.turn.result import Done
 
 __all__ = [
     "UNFINISHED",

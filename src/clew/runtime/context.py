@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from clew.core.encoding import JSON
 from clew.core.values import Record, RecordQuery
-from clew.runtime.models import Model
+from clew.runtime.model.protocol import Model
 
 if TYPE_CHECKING:
-    from clew.runtime.turn import Turn
+    from clew.runtime.turn.turn import Turn
 
 
 class MemoryMode(enum.Enum):

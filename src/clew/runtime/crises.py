@@ -21,11 +21,11 @@ from clew.core.errors import (
     StoreDamaged,
     StoreFailed,
 )
-from clew.core.text import is_label
+from clew.core.text.words import is_label
 from clew.core.values import Put, Record, RecordQuery
+from clew.database.database import Database
 from clew.runtime.attempts import Attempts
-from clew.runtime.runs import Run
-from clew.threads.database import Database
+from clew.runtime.records.runs import Run
 
 log = logging.getLogger("clew")
 CRISIS = "crisis"

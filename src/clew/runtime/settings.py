@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clew.core.arguments import check_async
-from clew.core.checking import check_lease
+from clew.core.clock import Chance
 from clew.core.errors import InvalidArgument
-from clew.runtime.asking import Patience
+from clew.core.log.checks import check_lease
 from clew.runtime.context import (
     CrisisLog,
     EmbeddingProvider,
@@ -17,16 +17,16 @@ from clew.runtime.context import (
     SessionMemoryBuffer,
 )
 from clew.runtime.crises import KEEP_DAYS, HeldCrises
-from clew.runtime.ending import Finalize, nothing_left
-from clew.runtime.loop import Stage
-from clew.runtime.models import Model
-from clew.runtime.outputs import check_output
-from clew.runtime.refusals import Refusals
-from clew.runtime.schema import Schema
+from clew.runtime.model.call import Patience
+from clew.runtime.model.protocol import Model
+from clew.runtime.records.episodes import Finalize, nothing_left
+from clew.runtime.records.refusals import Refusals
+from clew.runtime.records.steps import Prices
+from clew.runtime.respond.respond import Stage
 from clew.runtime.stages import check_stages
-from clew.runtime.steps import Prices
-from clew.runtime.upgrades import Upgrade, check_upgrades
-from clew.stores.chance import Chance
+from clew.runtime.state.schema import Schema
+from clew.runtime.state.upgrades import Upgrade, check_upgrades
+from clew.runtime.turn.result import check_output
 
 
 def now_ms() -> int:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from clew.core.arguments import check_async
 from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument, SchemaInvalid, StageGone
-from clew.runtime.loop import Stage
+from clew.runtime.respond.respond import Stage
 
 LABEL = "label"
 S = TypeVar("S", bound=Stage)

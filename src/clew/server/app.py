@@ -18,48 +18,47 @@ from litestar.types import ControllerRouterHandler, Send
 
 from clew.core.errors import ClewError, ServerFull
 from clew.core.values import DEFAULT_TENANT
-from clew.opening import open_store
-from clew.runtime.models import Model
-from clew.server import repeating
-from clew.server.agents import Agent, the_companion
-from clew.server.bodies import Asked
-from clew.server.callers import SLASH, Authentication, Serving, the_caller, the_thread
-from clew.server.client_address import parse_networks
-from clew.server.cursors import Cursors
-from clew.server.describing import Describing, description
-from clew.server.guards import dangers, dangers_of_role, refuse, start_of
-from clew.server.identity.choosing import authentication
+from clew.database.database import Database
+from clew.runtime.model.protocol import Model
+from clew.server.http import idempotency
+from clew.server.http.callers import SLASH, Authentication, Serving, the_caller, the_thread
+from clew.server.http.client_address import parse_networks
+from clew.server.http.cursors import Cursors
+from clew.server.http.idempotency import Repeating
+from clew.server.http.limits import Failures, Gate, Pace
+from clew.server.http.openapi import Describing, description
+from clew.server.http.request import Asked
+from clew.server.http.views import misused, refused, unexpected
+from clew.server.identity.authentication import authentication
+from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Tenant
-from clew.server.identity.keeping import Directory
-from clew.server.identity.settings import AuthSettings
-from clew.server.identity.values import Authenticate
-from clew.server.limits import Failures, Gate, Pace
-from clew.server.lists import Lists
+from clew.server.identity.identity import Authenticate, AuthSettings
 from clew.server.metrics import Metrics
-from clew.server.realtime import RealtimeProvider, provider_of
-from clew.server.repeating import Repeating
-from clew.server.routes import finding
-from clew.server.routes.changes import CHANGES
+from clew.server.routes import threads
 from clew.server.routes.crises import CRISES
-from clew.server.routes.erasing import ERASING
+from clew.server.routes.erasure import ERASING
 from clew.server.routes.experiments import EXPERIMENTS
 from clew.server.routes.health import HEALTH
-from clew.server.routes.looking import LOOKING
 from clew.server.routes.manifests import MANIFESTS
 from clew.server.routes.memory import REMEMBERED
 from clew.server.routes.runs import RUNS
+from clew.server.routes.search import LOOKING
 from clew.server.routes.sessions import IMPORTS, SESSIONS
-from clew.server.routes.sockets import SOCKETS
 from clew.server.routes.studio import STUDIO
+from clew.server.routes.thread_feed import CHANGES
 from clew.server.routes.threads import THREADS
 from clew.server.routes.turns import TURNS
 from clew.server.routes.voice import VOICE
+from clew.server.routes.websocket import SOCKETS
 from clew.server.routes.workbench import UPLOADS, WORKBENCH
-from clew.server.runtimes import MakeRuntime, Runtimes
 from clew.server.settings import ServerSettings
-from clew.server.wire import misused, refused, unexpected
-from clew.threads.database import Database
-from clew.workbench.volumes import Volumes
+from clew.server.startup_checks import dangers, dangers_of_role, refuse, start_of
+from clew.server.tenants.agent import Agent, the_companion
+from clew.server.tenants.realtime import RealtimeProvider, provider_of
+from clew.server.tenants.runtimes import MakeRuntime, Runtimes
+from clew.server.tenants.thread_feed import Lists
+from clew.urls import open_store
+from clew.workbench.volume.operators import Volumes
 
 API = "/api/v1"
 ROUTES: list[ControllerRouterHandler] = [
@@ -237,7 +236,7 @@ def _serving(
         agent=agent,
         realtime=realtime,
         runtimes=Runtimes(db, agent.make, limit=settings.tenants, guests=settings.guests),
-        lists=Lists(db, finding.last_said),
+        lists=Lists(db, threads.last_said),
         cursors=Cursors(settings.secret),
         metrics=Metrics(),
         streams=Gate("open streams", settings.streams, retry_after_ms=STREAMS_MS, error=ServerFull),
@@ -281,7 +280,7 @@ async def _tended(serving: Serving) -> None:
         before = serving.db.store.now() - int(serving.settings.key_hours * HOUR_MS)
         tenants = list(dict.fromkeys([DEFAULT_TENANT, *registered, *serving.runtimes.tenants]))
         for tenant in tenants:
-            await repeating.forget(serving.db.scope(tenant=tenant), before=before)
+            await idempotency.forget(serving.db.scope(tenant=tenant), before=before)
         return tenants
 
     await serving.runtimes.tend(known, seconds=serving.settings.sweep_seconds)

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from clew.client.values import Problem
+from clew.api.threads import Problem
 from clew.core.encoding import encode
 from clew.core.errors import ServerFull
-from clew.server.wire import PROBLEM, problem_of
+from clew.server.http.views import PROBLEM, problem_of
 
 if sys.platform != "win32":
     import resource

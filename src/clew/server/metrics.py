@@ -1,5 +1,8 @@
 """What a process counts, as Prometheus reads it."""
 
+import logging
+
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 import clew
@@ -46,3 +49,19 @@ class Metrics:
     def text(self) -> bytes:
         """Everything, in the text format."""
         return generate_latest(self._registry)
+
+
+class JsonLines(logging.Formatter):
+    """Makes a line of a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One object: when, how grave, who says it, what, and the traceback if there is one."""
+        said: dict[str, object] = {
+            "time": int(record.created * 1000),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(said).decode()

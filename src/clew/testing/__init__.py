@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from clew.testing.contract import StoreContract
     from clew.testing.damage import Damage
     from clew.testing.faults import FailingStore
-    from clew.testing.given import Opening
+    from clew.testing.fixtures import Opening
     from clew.testing.machine import store_machine
-    from clew.testing.scripted import ScriptedModel
+    from clew.testing.scripted_model import ScriptedModel
 
 __all__ = ["Clock", "Damage", "FailingStore", "Opening", "ScriptedModel", "StoreContract", "store_machine"]
 

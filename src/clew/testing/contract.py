@@ -17,7 +17,7 @@ from clew.testing.contracts.appends import AppendContract
 from clew.testing.contracts.bad_input import BadInputContract
 from clew.testing.contracts.chain import ChainContract
 from clew.testing.contracts.compaction import CompactionContract
-from clew.testing.contracts.erasing import ErasingContract, HoldContract, RetentionContract
+from clew.testing.contracts.erasure import ErasingContract, HoldContract, RetentionContract
 from clew.testing.contracts.failures import FailureContract
 from clew.testing.contracts.forks import ForkContract
 from clew.testing.contracts.items import BrokenContract, TakingContract, WindowContract
@@ -25,14 +25,14 @@ from clew.testing.contracts.jobs import JobsContract
 from clew.testing.contracts.keys import IdempotencyContract
 from clew.testing.contracts.machines import MachineContract
 from clew.testing.contracts.ops import OpsContract
-from clew.testing.contracts.pairing import PairingContract
-from clew.testing.contracts.part_erasing import PartErasingContract
+from clew.testing.contracts.part_erasure import PartErasingContract
 from clew.testing.contracts.records import CommitContract, RecordsContract
 from clew.testing.contracts.scopes import ListContract, ScopeContract
 from clew.testing.contracts.search import SearchContract
-from clew.testing.contracts.sharing import SharingContract
+from clew.testing.contracts.shared_data import SharingContract
+from clew.testing.contracts.tool_calls import PairingContract
 from clew.testing.contracts.travel import TimeTravelContract
-from clew.testing.contracts.watching import WatchContract
+from clew.testing.contracts.watch import WatchContract
 
 
 class StoreContract(

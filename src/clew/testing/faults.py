@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
 from clew.core.errors import OutcomeUnknown, StoreUnavailable
-from clew.core.planning import Plan, Setting
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.rows import Asking
 from clew.core.ports import Report, Scrubbed, Store
-from clew.core.rows import Asking
 from clew.core.values import Job, Limits, Scope
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -11,29 +11,135 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from clew.core import patch
 from clew.core.encoding import JSON
 from clew.core.errors import ClewError
-from clew.core.items import user
-from clew.core.ops import Op
+from clew.core.items import call, result, user
+from clew.core.ops import Document, Op
 from clew.core.values import (
+    ABOUT,
+    Absent,
+    Anywhere,
+    AppendTo,
     Changeset,
     Committed,
     Drop,
+    Enqueue,
+    Exact,
     Expect,
     Head,
     Item,
+    Job,
     Put,
     Record,
     RecordQuery,
+    Require,
     Scope,
     Window,
 )
+from clew.database.database import Database
+from clew.database.search import index_pending
 from clew.stores.memory import MemoryStore
-from clew.testing import draws
 from clew.testing.clock import Clock
-from clew.testing.given import Opening
-from clew.threads.database import Database
-from clew.threads.search import index_pending
+from clew.testing.fixtures import Opening
+
+LOGS: Final = ("history", "notes")
+WORDS: Final = ("fox", "dog", "Café")
+
+thread_ids = st.sampled_from(["a", "b", "c/d", "é🦊"])
+logs = st.sampled_from(LOGS)
+words = st.sampled_from(WORDS)
+revisions = st.none() | st.integers(0, 3)
+tags = st.sampled_from([(), ("x",), ("x", "y")])
+
+leaves = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([0.5, 1.0, -0.0, 2**64]),
+    st.sampled_from(["", "a", "\x00", "🦊"]),
+)
+values = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
+)
+documents: st.SearchStrategy[Document] = st.dictionaries(
+    st.sampled_from(["x", "y", "a.b"]), values, max_size=3
+)
+keys = st.sampled_from(["x", "y", "a.b"]) | st.integers(0, 2)
+paths = st.lists(keys, min_size=1, max_size=3)
+numbers = st.integers(-3, 3) | st.sampled_from([0.5, 1.0])
+
+ops: st.SearchStrategy[Op] = st.one_of(
+    st.builds(patch.set, paths, values),
+    st.builds(patch.set, st.just([ABOUT]), st.sampled_from([{"title": "T", "labels": ["l"]}, {}, 1])),
+    st.builds(patch.delete, paths),
+    st.builds(patch.append, paths, values),
+    st.builds(patch.merge, paths | st.just([]), documents),
+    st.builds(patch.increment, paths, numbers),
+    st.builds(patch.insert, paths, st.integers(0, 2), values),
+    st.builds(patch.remove, paths, values),
+    st.builds(patch.max, paths, numbers | st.sampled_from(["a", "b"])),
+    st.builds(patch.min, paths, numbers | st.sampled_from(["a", "b"])),
+    st.builds(patch.union, paths, st.lists(leaves, max_size=3)),
+)
+
+messages = st.builds(
+    Item,
+    body=st.fixed_dictionaries({"content": words | values}),
+    role=st.sampled_from(["user", "assistant", ""]),
+    id=st.none() | st.sampled_from(["m1", "m2"]),
+    log=logs,
+    format=st.sampled_from(["clew", "openai.responses"]),
+)
+opaque = st.builds(
+    Item, body=st.binary(max_size=8), codec=st.just("raw"), format=st.just("langchain"), log=logs
+)
+calls = st.builds(call, st.sampled_from(["c1", "c2"]), st.just("f"), leaves, run=st.sampled_from([None, "r"]))
+results = st.builds(result, st.sampled_from(["c1", "c2"]), leaves, run=st.sampled_from([None, "r"]))
+items = st.lists(st.one_of(messages, messages, opaque, calls, results), max_size=4).map(tuple)
+
+changesets = st.builds(
+    Changeset,
+    items=items,
+    patches=st.lists(ops, max_size=2).map(tuple),
+    snapshot=st.none() | documents,
+    state_actions=st.lists(leaves, max_size=2).map(tuple),
+    reason=st.sampled_from(["append", "UserMessage"]),
+    run_id=st.sampled_from([None, "r"]),
+    run_meta=st.none() | documents,
+    key=st.sampled_from([None, None, "k1", "k2"]),
+)
+expects = st.one_of(
+    st.just(Anywhere()),
+    st.just(Anywhere()),
+    st.builds(Exact, st.integers(0, 6)),
+    st.just(Absent(owner="alice")),
+)
+
+item_queries: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"log": logs},
+    optional={
+        "at": st.integers(0, 12),
+        "last": st.integers(0, 6),
+        "first": st.integers(0, 6),
+        "after": st.integers(-1, 2500),
+        "before": st.integers(-1, 2500),
+    },
+)
+
+records = st.builds(Record, kind=st.just("k"), id=st.sampled_from("abc"), body=values, tags=tags)
+writes = st.lists(
+    st.one_of(
+        st.builds(AppendTo, thread=thread_ids, change=changesets, expect=expects),
+        st.builds(Put, record=records, expect=revisions),
+        st.builds(Drop, kind=st.just("k"), id=st.sampled_from("abc"), expect=revisions),
+        st.builds(Require, kind=st.just("k"), id=st.sampled_from("abc"), expect=st.integers(0, 3)),
+        st.builds(Enqueue, job=st.builds(Job, id=st.sampled_from("jk"), kind=st.just("w"), body=values)),
+    ),
+    max_size=4,
+)
+
 
 T = TypeVar("T")
 Attempt = Callable[[Database], Awaitable[object]]
@@ -123,7 +229,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.both(_changesets_of(summary.id))
             for version in range(summary.version + 1):
                 self.both(_head_of(summary.id, version))
-                for log in draws.LOGS:
+                for log in LOGS:
                     self.both(_items_of(summary.id, version, log))
             for db in self.pair:
                 assert self.runner.run(db.thread(summary.id).verify()).problems == ()
@@ -133,76 +239,76 @@ class StoreMachine(RuleBasedStateMachine):
         """Time passes, or the clock is set back."""
         self.clock.advance(ms)
 
-    @rule(id=draws.thread_ids)
+    @rule(id=thread_ids)
     def create(self, id: str) -> None:
         """A new thread, unless the id is taken."""
         self.both(lambda db: _done(db.create(id)))
 
-    @rule(id=draws.thread_ids, change=draws.changesets, expect=draws.expects)
+    @rule(id=thread_ids, change=changesets, expect=expects)
     def append(self, id: str, change: Changeset, expect: Expect) -> None:
         """A changeset, which may be stale, ill-typed, repeated or a repetition in name only."""
         self.both(lambda db: db.thread(id).append(change, expect=expect))
         self.both(lambda db: db.thread(id).head())
 
-    @rule(id=draws.thread_ids, ops=st.lists(draws.ops, min_size=1, max_size=4))
+    @rule(id=thread_ids, ops=st.lists(ops, min_size=1, max_size=4))
     def patch(self, id: str, ops: list[Op]) -> None:
         """A change of state, each op in a changeset of its own, so that many fit."""
         for op in ops:
             self.both(_patched(id, op))
         self.both(lambda db: db.thread(id).state())
 
-    @rule(id=draws.thread_ids, log=draws.logs, at=st.integers(0, 8), offset=st.integers(-1, 5))
+    @rule(id=thread_ids, log=logs, at=st.integers(0, 8), offset=st.integers(-1, 5))
     def insert(self, id: str, log: str, at: int, offset: int) -> None:
         """An item between two others, or where none can be."""
         item = Item(body={"content": "between"}, log=log, place=256 * at + offset)
         self.both(lambda db: db.thread(id).append(items=[item]))
         self.both(lambda db: db.thread(id).items(log=log))
 
-    @rule(id=draws.thread_ids, log=draws.logs)
+    @rule(id=thread_ids, log=logs)
     def pop(self, id: str, log: str) -> None:
         """The newest item taken away."""
         self.both(lambda db: db.thread(id).log(log).pop())
         self.both(lambda db: db.thread(id).items(log=log))
 
-    @rule(id=draws.thread_ids, log=draws.logs)
+    @rule(id=thread_ids, log=logs)
     def clear(self, id: str, log: str) -> None:
         """All items taken away."""
         self.both(lambda db: db.thread(id).log(log).clear())
 
-    @rule(id=draws.thread_ids, log=draws.logs, keep=st.integers(0, 4), count=st.integers(0, 2))
+    @rule(id=thread_ids, log=logs, keep=st.integers(0, 4), count=st.integers(0, 2))
     def compact(self, id: str, log: str, keep: int, count: int) -> None:
         """A summary in the place of older items."""
         summary = [user(f"summary {n}") for n in range(count)]
         self.both(lambda db: db.thread(id).log(log).compact(summary, keep=keep))
         self.both(lambda db: db.thread(id).items(log=log))
 
-    @rule(id=draws.thread_ids, new=draws.thread_ids, at=st.none() | st.integers(0, 12))
+    @rule(id=thread_ids, new=thread_ids, at=st.none() | st.integers(0, 12))
     def fork(self, id: str, new: str, at: int | None) -> None:
         """A fork at some version, if there is such a one."""
         self.both(lambda db: _done(db.thread(id).fork(new, at=at)))
         self.both(lambda db: db.thread(new).head())
 
-    @rule(id=draws.thread_ids)
+    @rule(id=thread_ids)
     def delete(self, id: str) -> None:
         """The end of a thread, but not of its forks."""
         self.both(lambda db: db.thread(id).delete())
 
-    @rule(id=draws.thread_ids)
+    @rule(id=thread_ids)
     def repair(self, id: str) -> None:
         """Open calls closed."""
         self.both(lambda db: db.thread(id).repair())
 
-    @rule(id=draws.thread_ids, query=draws.item_queries)
+    @rule(id=thread_ids, query=item_queries)
     def read(self, id: str, query: dict[str, Any]) -> None:
         """A window at some version."""
         self.both(lambda db: db.thread(id).items(**query))
 
-    @rule(id=draws.thread_ids, after=st.integers(-1, 12), limit=st.integers(0, 5))
+    @rule(id=thread_ids, after=st.integers(-1, 12), limit=st.integers(0, 5))
     def read_changesets(self, id: str, after: int, limit: int) -> None:
         """A page of changesets."""
         self.both(lambda db: db.thread(id).changesets(after=after, limit=limit))
 
-    @rule(id=draws.thread_ids, before=st.integers(0, 9), after=st.integers(0, 9))
+    @rule(id=thread_ids, before=st.integers(0, 9), after=st.integers(0, 9))
     def diff(self, id: str, before: int, after: int) -> None:
         """What lies between two versions."""
         self.both(lambda db: db.thread(id).diff(before, after))
@@ -212,7 +318,7 @@ class StoreMachine(RuleBasedStateMachine):
         """A page of threads."""
         self.both(lambda db: db.threads(limit=limit))
 
-    @rule(id=st.sampled_from("abc"), body=draws.values, tags=draws.tags, expect=draws.revisions)
+    @rule(id=st.sampled_from("abc"), body=values, tags=tags, expect=revisions)
     def put(self, id: str, body: JSON, tags: tuple[str, ...], expect: int | None) -> None:
         """A record, which may be stale."""
         self.both(
@@ -220,17 +326,17 @@ class StoreMachine(RuleBasedStateMachine):
         )
         self.both(lambda db: db.records.find(RecordQuery(kind="k", tags=tags)))
 
-    @rule(id=st.sampled_from("abc"), expect=draws.revisions)
+    @rule(id=st.sampled_from("abc"), expect=revisions)
     def drop(self, id: str, expect: int | None) -> None:
         """A record less."""
         self.both(lambda db: db.commit([Drop(kind="k", id=id, expect=expect)]))
 
-    @rule(writes=draws.writes)
+    @rule(writes=writes)
     def commit(self, writes: "list[Any]") -> None:  # type: ignore[valid-type]  # the rule above is called list, too
         """Several writes, all or none."""
         self.both(lambda db: db.commit(writes))
 
-    @rule(indexed=st.booleans(), word=draws.words)
+    @rule(indexed=st.booleans(), word=words)
     def search(self, indexed: bool, word: str) -> None:  # noqa: FBT001 - drawn by name
         """What holds a word, found through the index or before it."""
         if indexed:

@@ -27,14 +27,14 @@ from clew.core.errors import (
     VolumeFileNotFound,
     VolumePathRefused,
 )
-from clew.core.holding import HOLD, hold_id, hold_of, refusal
+from clew.core.log.holds import HOLD, hold_id, hold_of, refusal
 from clew.core.values import AppendTo, Changeset, Drop, Head, Put, Record, RecordQuery, Require, Write
-from clew.runtime.tools import Effect, Tool, ToolContext, tool
-from clew.threads.database import Database
-from clew.workbench.documents import safe_name
+from clew.database.database import Database
+from clew.runtime.tools.tool import Effect, Tool, ToolContext, tool
+from clew.workbench.documents.documents import safe_name
 from clew.workbench.interpreter.port import Shown
-from clew.workbench.media_types import media_type
-from clew.workbench.volume import Volume
+from clew.workbench.volume.media_types import media_type
+from clew.workbench.volume.volume import Volume
 
 KIND: Final = "artifact"
 FOLDER: Final = "artifacts"

@@ -5,21 +5,21 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from clew.core import making
+from clew.core import patch as core_patch
 from clew.core.arguments import check_arguments, check_methods
 from clew.core.encoding import JSON, encode
 from clew.core.errors import BlockFull, BlockNotFound, InvalidArgument, StateConflict, VersionConflict
-from clew.core.manifest import CORE_MEMORY, MEMORY
+from clew.core.manifest.document import CORE_MEMORY, MEMORY
 from clew.core.ops import Document
 from clew.core.values import Anywhere, Committed, Exact, Expect
-from clew.runtime.tools import Effect, Outcome, Tool, ToolContext, tool
-from clew.threads.thread import Thread
+from clew.database.thread import Thread
+from clew.runtime.tools.tool import Effect, Outcome, Tool, ToolContext, tool
 
 CHANGED: Final = "CoreMemoryChanged"
 ANYWHERE: Final = Anywhere()
 USUAL: Final[Mapping[str, int]] = {"persona": 2000, "human": 2000, "scratchpad": 1000}
 
-CoreMemoryField: TypeAlias = Annotated[dict[str, str], making.merge]
+CoreMemoryField: TypeAlias = Annotated[dict[str, str], core_patch.merge]
 """How a state declares core memory, so that the tools can change it: ``core_memory: CoreMemoryField``."""
 
 
@@ -195,7 +195,7 @@ class CoreMemory:
     ) -> Committed:
         """Change one block, whatever else becomes of the thread meanwhile."""
         seen = await self.blocks(at=expect.version if isinstance(expect, Exact) else None)
-        patch = making.merge([MEMORY], {block: decide(seen.blocks)})
+        patch = core_patch.merge([MEMORY], {block: decide(seen.blocks)})
         while True:
             head = await self._thread.head()
             now = blocks_of(head.state, self._defaults)

@@ -17,7 +17,7 @@ from google.genai import types
 
 import clew
 from clew.adapters.adk import MemoryService, SessionService, memory_thread_of
-from clew.runtime.persons import export_person
+from clew.runtime.person_export import export_person
 from tests.adapters.adk.agents import ScriptedLlm, call, text
 from tests.adapters.adk.memory_contract import (
     ALICE,

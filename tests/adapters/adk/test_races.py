@@ -11,7 +11,7 @@ from google.adk.sessions import Session
 
 import clew
 from clew.adapters.adk import thread_of
-from clew.threads.verify import Verdict
+from clew.database.verify import Verdict
 from tests.adapters.adk.contract import ALICE, APP, begun, found, texts
 from tests.adapters.adk.racing import ours, race
 from tests.crash.apart import Apart, pipe

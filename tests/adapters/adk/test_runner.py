@@ -15,8 +15,8 @@ from google.genai import types
 
 import clew
 from clew.adapters.adk import SessionService, thread_of
-from clew.core.plain import PlainMessage, ToolCall, ToolResult
-from clew.core.projection import plain_messages
+from clew.core.messages.plain import PlainMessage, ToolCall, ToolResult
+from clew.core.messages.projection import plain_messages
 from tests.adapters.adk.agents import ScriptedLlm, call, parallel, sequence, text, weather_agent
 from tests.adapters.adk.contract import ALICE, APP, found, texts
 

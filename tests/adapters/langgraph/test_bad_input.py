@@ -18,8 +18,7 @@ from langgraph.graph import START, StateGraph
 
 import clew
 from clew.adapters.langgraph import Checkpointer
-from clew.adapters.langgraph.known import named_by
-from clew.adapters.langgraph.serial import Serializer
+from clew.adapters.langgraph.serializer import Serializer, named_by
 from clew.core.errors import InvalidArgument, InvalidValue, MissingExtra, StoreClosed
 from clew.core.values import RecordQuery
 from tests.adapters.langgraph.giving import TEXT, chat, config, put, say, values_at

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 
 import clew
 from clew.adapters.langgraph import Checkpointer
-from clew.core.projection import plain_messages
+from clew.core.messages.projection import plain_messages
 from clew.core.values import Window
 from tests.adapters.langgraph.giving import TEXT, chat, config, put, say, values_at
 
@@ -179,7 +179,7 @@ async def test_the_history_reads_as_plain_messages(db: clew.Database, saver: Che
 
 
 async def test_a_thread_can_be_exported_and_imported(tmp_path: Path) -> None:
-    from clew.threads.archive import export_threads, import_threads
+    from clew.database.archive import export_threads, import_threads
 
     async with clew.open("memory://") as source, clew.open(f"sqlite:///{tmp_path}/copy.db") as target:
         graph = chat(Checkpointer(source))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.adapters.langgraph.channels import CHUNK_BYTES, FRESH, Laid, gather, lay, reused, runs_of
+from clew.adapters.langgraph.chunks import CHUNK_BYTES, FRESH, Laid, gather, lay, reused, runs_of
 
 PARTS = st.lists(st.sampled_from([b"a", b"b", b"c", b"dd" * 40, b"ee" * 40]), max_size=12)
 

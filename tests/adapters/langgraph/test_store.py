@@ -21,7 +21,7 @@ from langgraph.store.memory import InMemoryStore
 
 import clew
 from clew.adapters.langgraph import Store
-from clew.adapters.langgraph.keeping import cosine, packed, unpacked
+from clew.adapters.langgraph.store import cosine, packed, unpacked
 from clew.core.errors import InvalidArgument, InvalidValue
 
 LETTERS = "abcdefgh"

@@ -16,8 +16,8 @@ import pytest
 import clew
 from clew.adapters import openai_agents
 from clew.adapters.openai_agents import FORMAT, Session
-from clew.core import reading
-from clew.core.text import text_of
+from clew.core.log import reader
+from clew.core.text.words import text_of
 from tests.adapters.openai_agents.said import agent, numbered, run, says
 
 STORES = {
@@ -81,10 +81,10 @@ async def test_the_head_of_a_session_costs_the_same_however_long_it_is(
     session: Session, db: clew.Database
 ) -> None:
     await session.add_items(numbered(1))
-    row = await db.store.read(clew.Scope(), reading.read_thread("alice"))
+    row = await db.store.read(clew.Scope(), reader.read_thread("alice"))
 
     with pytest.raises(StopIteration) as asked:
-        next(reading.read_state(row, row.version))
+        next(reader.read_state(row, row.version))
     assert asked.value.value == {}
 
 

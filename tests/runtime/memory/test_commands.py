@@ -15,8 +15,8 @@ import pytest
 import clew
 from clew.cli.app import run
 from clew.core.encoding import JSON
-from clew.runtime.memory.finalizing import Finalizer
-from clew.testing.scripted import ScriptedModel
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.testing.scripted_model import ScriptedModel
 
 COMMAND = Path(sys.executable).with_name("clew")
 SAID = ("Please no bullet points.", "My sister is called Ann.", "I'm allergic to nuts.")

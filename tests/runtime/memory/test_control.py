@@ -6,9 +6,8 @@ import pytest
 
 import clew
 from clew.core.errors import InvalidArgument, RecordNotFound, RewindRefused
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.memory.settling import settled
-from clew.threads.database import Database
+from clew.database.database import Database
+from clew.runtime.memory.memory import Memory, settled
 from tests.runtime.memory.known import allergic, rule, sister
 
 

@@ -9,15 +9,15 @@ import pytest
 
 import clew
 from clew.core.errors import ModelFailed
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.engine import Runtime
-from clew.runtime.memory.embedding import HashingEmbedder
-from clew.runtime.memory.embedding_jobs import embed_due
-from clew.runtime.memory.keeping import Memory, memory_of
-from clew.runtime.memory.retrieving import Retriever
-from clew.runtime.schema import State, input
-from clew.threads.database import Database
+from clew.runtime.memory.memory import Memory, memory_of
+from clew.runtime.memory.recall.retrieval import Retriever
+from clew.runtime.memory.vectors.embedding import HashingEmbedder
+from clew.runtime.memory.vectors.jobs import embed_due
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import State, input
+from clew.runtime.turn.draft import Delta
 from tests.runtime.memory.known import allergic, sister
 from tests.support.tenants import db, postgres_url, tenant
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.runtime.memory.vectors import Kept, kept, length, likeness, nearest
+from clew.runtime.memory.vectors.vectors import Kept, kept, length, likeness, nearest
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=40)
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from clew.core.errors import DeadlineExceeded, InvalidArgument, MissingExtra, ModelFailed
-from clew.runtime.asking import Patience
-from clew.runtime.memory.embedders import LONGEST, LocalEmbedder, RemoteEmbedder, named_embedder
-from clew.runtime.memory.embedding import HashingEmbedder, embed_texts
+from clew.runtime.memory.vectors.embedders import LONGEST, LocalEmbedder, RemoteEmbedder, named_embedder
+from clew.runtime.memory.vectors.embedding import HashingEmbedder, embed_texts
+from clew.runtime.model.call import Patience
 from tests.support.openai_server import (
     ChatServer,
     Embedded,

@@ -10,16 +10,16 @@ import pytest
 import clew
 from clew.core.errors import ModelFailed
 from clew.core.values import HISTORY, Item, Job, RecordQuery
-from clew.runtime.engine import Runtime
-from clew.runtime.memory.embedding import PAGE, VECTOR
-from clew.runtime.memory.embedding_jobs import EMBED, embed_due, embedding
-from clew.runtime.memory.finalizing import Finalizer
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.memory.retrieving import Retriever
+from clew.database.database import Database
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.memory.memory import Memory
+from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import Candidate
+from clew.runtime.memory.vectors.embedding import PAGE, VECTOR
+from clew.runtime.memory.vectors.jobs import EMBED, embed_due, embedding
+from clew.runtime.runtime import Runtime
 from clew.testing.clock import Clock
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel
 from tests.runtime.memory.known import allergic, sister
 from tests.support.openai_server import letters_of
 from tests.support.tenants import db, postgres_url, tenant

@@ -14,16 +14,15 @@ import pytest
 import clew
 from clew.core.encoding import plain
 from clew.core.values import RecordQuery, Write
-from clew.runtime.ending import end_expired
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import ENDED, ROW, Episode, episode_of, saved
-from clew.runtime.memory.finalizing import Finalizer, Told
-from clew.runtime.memory.keeping import Memory
+from clew.database.database import Database
+from clew.runtime.memory.learn.finalizer import Finalizer, Told
+from clew.runtime.memory.memory import Memory
 from clew.runtime.memory.values import Arc, Candidate, Source
-from clew.runtime.models import Part, Request, Usage
-from clew.runtime.schema import Conversation
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.runtime.model.protocol import Part, Request, Usage
+from clew.runtime.records.episodes import ENDED, ROW, Episode, end_expired, episode_of, saved
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import Conversation
+from clew.testing.scripted_model import ScriptedModel
 from tests.runtime.ends import work
 
 T = TypeVar("T")

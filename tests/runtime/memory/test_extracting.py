@@ -7,11 +7,11 @@ from typing import Any
 from clew.core.errors import ModelFailed
 from clew.core.items import assistant, user
 from clew.core.values import Item
-from clew.runtime.asking import Patience, fill
-from clew.runtime.memory.extracting import MOST, Extracted, Noticed, Said, extracted, said_by_user
+from clew.runtime.memory.learn.extraction import MOST, Extracted, Noticed, Said, extracted, said_by_user
 from clew.runtime.memory.values import Source
-from clew.runtime.models import Request
-from clew.testing.scripted import ScriptedModel
+from clew.runtime.model.call import Patience, fill
+from clew.runtime.model.protocol import Request
+from clew.testing.scripted_model import ScriptedModel
 
 TURNS = [
     Said(text="My sister is called Ann.", source=Source(thread="chat", item="m1")),

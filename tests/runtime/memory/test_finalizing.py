@@ -6,20 +6,20 @@ import pytest
 
 from clew.core.errors import ModelFailed
 from clew.core.values import RecordQuery
-from clew.runtime.asking import Patience
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.engine import Runtime
-from clew.runtime.loop import respond
-from clew.runtime.memory.embedding import VECTOR, HashingEmbedder
-from clew.runtime.memory.embedding_jobs import embed_due
-from clew.runtime.memory.finalizing import Finalizer
-from clew.runtime.memory.keeping import Memory, memory_of
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.memory.memory import Memory, memory_of
 from clew.runtime.memory.values import Candidate, Source
-from clew.runtime.models import Request
-from clew.runtime.schema import Conversation
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.runtime.memory.vectors.embedding import VECTOR, HashingEmbedder
+from clew.runtime.memory.vectors.jobs import embed_due
+from clew.runtime.model.call import Patience
+from clew.runtime.model.protocol import Request
+from clew.runtime.respond.respond import respond
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.schema import Conversation
+from clew.runtime.turn.draft import Delta
+from clew.testing.scripted_model import ScriptedModel
 
 TOLD = {
     "themes": ["exams"],

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from clew.core.errors import InvalidId
-from clew.core.owners import memory_thread
-from clew.runtime.engine import Runtime
-from clew.runtime.memory.keeping import Memory, memory_of
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.core.log.owners import memory_thread
+from clew.database.database import Database
+from clew.runtime.memory.memory import Memory, memory_of
+from clew.runtime.runtime import Runtime
+from clew.testing.scripted_model import ScriptedModel
 from tests.runtime.memory.known import sister
 
 

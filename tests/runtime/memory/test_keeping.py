@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from clew.core.errors import InvalidArgument, RecordNotFound
-from clew.runtime.memory.keeping import Memory, memory_of
-from clew.runtime.memory.merging import MOST_RULES
+from clew.database.database import Database
+from clew.runtime.memory.memory import Memory, memory_of
+from clew.runtime.memory.merge import MOST_RULES
 from clew.runtime.memory.values import Arc, Fact, Rule
 from clew.testing.clock import Clock
-from clew.threads.database import Database
 from tests.runtime.memory.known import SOURCE, allergic, rule, sister
 
 

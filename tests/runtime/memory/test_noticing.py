@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from clew.core.errors import ModelFailed
-from clew.runtime.asking import Patience
-from clew.runtime.engine import Runtime
-from clew.runtime.episodes import active_episode
-from clew.runtime.loop import Stage, respond
+from clew.database.database import Database
 from clew.runtime.memory import Finalizer, Memory, noticing
-from clew.runtime.models import Request
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.runtime.model.call import Patience
+from clew.runtime.model.protocol import Request
+from clew.runtime.records.episodes import active_episode
+from clew.runtime.respond.respond import Stage, respond
+from clew.runtime.runtime import Runtime
+from clew.testing.scripted_model import ScriptedModel
 
 
 def noticed(request: Request) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from clew.core.encoding import JSON
 from clew.core.errors import ArchiveInvalid, RevisionConflict, ThreadExists
 from clew.core.ports import Store
 from clew.core.values import Record, Scope
-from clew.runtime.memory.finalizing import Finalizer
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.persons import export_person
+from clew.database.archive import Imported, import_threads
+from clew.database.database import Database
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.memory.memory import Memory
+from clew.runtime.person_export import export_person
 from clew.stores.memory import MemoryStore
-from clew.testing.scripted import ScriptedModel
-from clew.threads.archive import Imported, import_threads
-from clew.threads.database import Database
+from clew.testing.scripted_model import ScriptedModel
 
 CRISIS = Record(kind="crisis", id="c1", owner="alice", body={"level": 2})
 

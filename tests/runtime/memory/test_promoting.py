@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clew.runtime.memory.promoting import Decision, decided, promoted
-from clew.runtime.memory.stating import stated
+from clew.runtime.memory.learn.promotion import Decision, decided, promoted
+from clew.runtime.memory.phrases.statements import stated
 from clew.runtime.memory.values import Candidate
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clew.runtime.memory.promoting import decided, promoted
-from clew.runtime.memory.refusing import refusals, unrefused
-from clew.runtime.memory.stating import stated
+from clew.runtime.memory.learn.promotion import decided, promoted
+from clew.runtime.memory.phrases.refusals import refusals, unrefused
+from clew.runtime.memory.phrases.statements import stated
 
 TEA, TOM = "I like tea", "My ex-boyfriend is called Tom"
 """What is said before a wish."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.runtime.memory.rendering import (
+from clew.runtime.memory.recall.render import (
     ASKED_ONLY,
     EpisodicEntry,
     SemanticEntry,

@@ -11,13 +11,13 @@ import pytest
 
 from clew.core.errors import ModelFailed
 from clew.core.values import RecordQuery
-from clew.runtime.memory.embedding import VECTOR, HashingEmbedder
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.memory.rendering import rendered
-from clew.runtime.memory.retrieving import DAY, Limits, Recalled, Retriever
+from clew.database.database import Database
+from clew.runtime.memory.memory import Memory
+from clew.runtime.memory.recall.render import rendered
+from clew.runtime.memory.recall.retrieval import DAY, Limits, Recalled, Retriever
 from clew.runtime.memory.values import Arc, Candidate
+from clew.runtime.memory.vectors.embedding import VECTOR, HashingEmbedder
 from clew.testing.clock import Clock
-from clew.threads.database import Database
 from tests.runtime.memory.known import allergic, rule, sister
 
 LIKES = Candidate(category="preference", predicate="LIKES", object="hiking", quote="I love hiking in autumn")

@@ -7,22 +7,21 @@ from typing import Annotated
 import pytest
 
 import clew
-from clew.core.making import append
+from clew.core.patch import append
+from clew.database.database import Database
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.engine import Runtime
-from clew.runtime.logs import Log
-from clew.runtime.memory.extracting import said_by_user
-from clew.runtime.memory.keeping import Memory, memory_of
-from clew.runtime.memory.remembering import Remembered, remember
-from clew.runtime.memory.rendering import EpisodicEntry, SemanticEntry, prompt_part
-from clew.runtime.memory.retrieving import Retriever
+from clew.runtime.memory.learn.extraction import Remembered, remember, said_by_user
+from clew.runtime.memory.memory import Memory, memory_of
+from clew.runtime.memory.recall.render import EpisodicEntry, SemanticEntry, prompt_part
+from clew.runtime.memory.recall.retrieval import Retriever
 from clew.runtime.memory.values import Arc
-from clew.runtime.messages import Message
-from clew.runtime.models import Request
-from clew.runtime.schema import State, input, loaded
-from clew.testing.scripted import ScriptedModel
-from clew.threads.database import Database
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Request
+from clew.runtime.runtime import Runtime
+from clew.runtime.state.log import Log
+from clew.runtime.state.schema import State, input, loaded
+from clew.runtime.turn.draft import Delta
+from clew.testing.scripted_model import ScriptedModel
 
 
 class Chat(State):

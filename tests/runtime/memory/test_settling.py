@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.runtime.memory.settling import chosen, is_yes
+from clew.runtime.memory.memory import chosen, is_yes
 
 CLEAR = [
     "yes",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clew.runtime.memory.refusing import refusals
-from clew.runtime.memory.stating import is_fleeting, stated
+from clew.runtime.memory.phrases.refusals import refusals
+from clew.runtime.memory.phrases.statements import is_fleeting, stated
 from clew.runtime.memory.values import QUOTE, Source
 
 

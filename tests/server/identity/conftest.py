@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 import clew
+from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Membership, Tenant, User
-from clew.server.identity.keeping import Directory
 from clew.testing import Clock
 from tests.support.issuer import Issuer, issuing
 from tests.support.tenants import db, postgres_url, tenant

@@ -13,8 +13,8 @@ import pytest
 import clew
 from clew.cli.app import run
 from clew.core.errors import Unauthenticated
-from clew.server.identity.keeping import Directory
-from clew.server.identity.keys import KeyAuthentication
+from clew.server.identity.api_keys import KeyAuthentication
+from clew.server.identity.directory import Directory
 
 Say = Callable[..., Any]
 

@@ -10,6 +10,7 @@ import pytest
 import clew
 from clew.core.errors import Forbidden, InvalidArgument, InvalidId, RecordNotFound, StoreDamaged
 from clew.core.values import RecordQuery
+from clew.server.identity.directory import Directory, known
 from clew.server.identity.entries import (
     DEFAULT_WORKSPACE,
     Entry,
@@ -20,8 +21,7 @@ from clew.server.identity.entries import (
     User,
     Workspace,
 )
-from clew.server.identity.keeping import Directory, known
-from clew.server.identity.values import Identity
+from clew.server.identity.identity import Identity
 from clew.testing import Clock
 
 

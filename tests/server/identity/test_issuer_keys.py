@@ -11,9 +11,9 @@ import pytest
 from jwt.algorithms import RSAAlgorithm
 
 from clew.core.errors import InvalidArgument, IssuerUnavailable
-from clew.server.identity import issuer as issuers
-from clew.server.identity.issuer import FRESH_S, PAUSE_S, RETRY_S, USABLE_S, IssuerKeys, keys_of, place_of
-from clew.server.identity.settings import DISCOVERY, auth_settings
+from clew.server.identity import oidc as issuers
+from clew.server.identity.identity import DISCOVERY, auth_settings
+from clew.server.identity.oidc import FRESH_S, PAUSE_S, RETRY_S, USABLE_S, IssuerKeys, keys_of, place_of
 from tests.support.issuer import Issuer, issuing, rsa_key
 
 

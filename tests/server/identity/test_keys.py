@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from clew.core.errors import Forbidden, InvalidArgument, RecordNotFound, Unauthenticated
-from clew.core.rows import Ask, Asking
+from clew.core.log.rows import Ask, Asking
 from clew.core.values import RecordQuery, Scope
+from clew.server.identity.api_keys import HOUR_MS, KeyAuthentication, new_key, revoke
+from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Key, Tenant, User
-from clew.server.identity.keeping import Directory
-from clew.server.identity.keys import HOUR_MS, KeyAuthentication, new_key, revoke
 from clew.testing import Clock
 
 

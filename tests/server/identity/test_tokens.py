@@ -12,17 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.core.errors import Forbidden, IssuerUnavailable, Unauthenticated
-from clew.opening import open as open_database
-from clew.server.identity.choosing import authentication
+from clew.database.database import Database
+from clew.server.identity.api_keys import new_key
+from clew.server.identity.authentication import authentication
+from clew.server.identity.directory import Directory
 from clew.server.identity.entries import Login, Membership, Tenant, User, Workspace
-from clew.server.identity.issuer import IssuerKeys
-from clew.server.identity.keeping import Directory
-from clew.server.identity.keys import new_key
-from clew.server.identity.oidc import TokenAuthentication, person_of
-from clew.server.identity.settings import AuthSettings, IssuerSettings
-from clew.server.identity.values import Identity
+from clew.server.identity.identity import AuthSettings, Identity, IssuerSettings
+from clew.server.identity.oidc import IssuerKeys, TokenAuthentication, person_of
 from clew.stores.memory import MemoryStore
-from clew.threads.database import Database
+from clew.urls import open as open_database
 from tests.support.issuer import AUDIENCE, TENANT, Issuer, issuing, rsa_key
 
 NOW = time.time()

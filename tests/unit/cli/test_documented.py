@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from clew.cli.app import COMMANDS, GROUPS, build
-from clew.cli.frame import framed
+from clew.cli.command import framed
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "commands.md"
 LONGEST = 15

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from clew.cli.searching import marked, shown
-from clew.runtime.searching import Hit, Search, SearchPage
+from clew.cli.commands.search import marked, shown
+from clew.runtime.search import Hit, Search, SearchPage
 
 HIT = Hit(
     kind="items",

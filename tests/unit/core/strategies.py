@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from clew.core import making
+from clew.core import patch
 from clew.core.ops import Document, Op
 
 texts = st.text(max_size=4)
@@ -42,14 +42,14 @@ numbers = st.integers(-2, 2) | st.sampled_from([0.5, 1.0, -0.0])
 def ops(where: st.SearchStrategy[Any] = paths) -> st.SearchStrategy[Op]:
     """Ops of every kind at some paths."""
     return st.one_of(
-        st.builds(making.set, where, small_values),
-        st.builds(making.delete, where),
-        st.builds(making.append, where, small_values),
-        st.builds(making.merge, where, documents),
-        st.builds(making.increment, where, numbers),
-        st.builds(making.insert, where, st.integers(0, 2), small_values),
-        st.builds(making.remove, where, small_values),
-        st.builds(making.max, where, numbers | st.sampled_from(["x", "y"])),
-        st.builds(making.min, where, numbers | st.sampled_from(["x", "y"])),
-        st.builds(making.union, where, st.lists(small, max_size=3)),
+        st.builds(patch.set, where, small_values),
+        st.builds(patch.delete, where),
+        st.builds(patch.append, where, small_values),
+        st.builds(patch.merge, where, documents),
+        st.builds(patch.increment, where, numbers),
+        st.builds(patch.insert, where, st.integers(0, 2), small_values),
+        st.builds(patch.remove, where, small_values),
+        st.builds(patch.max, where, numbers | st.sampled_from(["x", "y"])),
+        st.builds(patch.min, where, numbers | st.sampled_from(["x", "y"])),
+        st.builds(patch.union, where, st.lists(small, max_size=3)),
     )

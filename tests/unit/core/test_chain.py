@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core import chain
-from clew.core.rows import ChangesetRow, ItemRow, Segment
+from clew.core.log import chain
+from clew.core.log.rows import ChangesetRow, ItemRow, Segment
 from clew.core.values import Counters
 
 pytestmark = pytest.mark.promise("B-06")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.excerpts import Excerpt, excerpt
-from clew.core.text import forms, stem
+from clew.core.text.excerpts import Excerpt, excerpt
+from clew.core.text.words import forms, stem
 
 
 def marked(found: Excerpt) -> list[str]:

@@ -7,11 +7,11 @@ from functools import partial
 import pytest
 
 import clew
-from clew.core import erasing
-from clew.core.holding import HOLD, hold_id
-from clew.core.planning import Plan
-from clew.core.receipts import Receipt, subject_of
-from clew.core.rows import CheckRecord
+from clew.core.erasure import subject
+from clew.core.erasure.receipts import Receipt, subject_of
+from clew.core.log.commit import Plan
+from clew.core.log.holds import HOLD, hold_id
+from clew.core.log.rows import CheckRecord
 from clew.core.values import Scope
 
 SUBJECT = subject_of("ann", None, with_crisis_log=False)
@@ -23,7 +23,7 @@ async def test_an_erasure_is_bound_to_there_being_no_hold_when_it_commits() -> N
         await db.create("one", owner="ann")
         begun = await db.erase(owner="bob")
         receipt = Receipt(id=begun.id, time=0, what="owner", subject="", salt=begun.salt)
-        planning = partial(erasing.plan_threads, SUBJECT, receipt, ["one"], db.store.limits)
+        planning = partial(subject.plan_threads, SUBJECT, receipt, ["one"], db.store.limits)
         plan: Plan = await db.store.change(Scope(), planning)
 
     assert [effect for effect in plan.effects if isinstance(effect, CheckRecord)] == [

@@ -10,8 +10,8 @@ import pytest
 
 from clew.core.encoding import encode
 from clew.core.errors import InvalidArgument
-from clew.core.manifest import CHECKPOINT, Contents, Entry, Manifest
-from clew.core.manifest_stamps import read_stamped, stamped
+from clew.core.manifest.document import CHECKPOINT, Contents, Entry, Manifest
+from clew.core.manifest.stamps import read_stamped, stamped
 
 MANIFEST = Manifest(
     session="s",

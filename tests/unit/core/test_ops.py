@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew.core import making
+from clew.core import patch
 from clew.core.encoding import decode, encode
 from clew.core.errors import OpFailed
 from clew.core.ops import Document, Op, all_commute, apply, commute, diff
@@ -68,7 +68,7 @@ def test_nothing_differs_from_itself(document: Document) -> None:
 def test_values_that_only_look_equal_differ(values: tuple[object, object]) -> None:
     before, after = values
 
-    assert diff({"a": before}, {"a": after}) == [making.set(["a"], after)]
+    assert diff({"a": before}, {"a": after}) == [patch.set(["a"], after)]
 
 
 @settings(deadline=None, max_examples=500)
@@ -88,7 +88,7 @@ def test_ops_on_one_path_that_commute_give_the_same_state(
     document: Document, data: st.DataObject | None, path: list[str | int]
 ) -> None:
     at_path = st.just(path) | st.just([*path, "a"]) | st.just([*path, 0]) | st.just(path[:-1])
-    one, other = (data.draw(ops(at_path)), data.draw(ops(at_path))) if data else (making.delete(path),) * 2
+    one, other = (data.draw(ops(at_path)), data.draw(ops(at_path))) if data else (patch.delete(path),) * 2
     if not commute(one, other):
         return
     left, right = outcome(document, [one, other]), outcome(document, [other, one])
@@ -117,24 +117,24 @@ def test_commuting_is_mutual(one: Op, other: Op) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
-        (making.increment(["n"]), making.increment(["n"], 2), True),
-        (making.increment(["n"], 0.5), making.increment(["n"], 2), False),
-        (making.max(["n"], 1), making.max(["n"], 2), True),
-        (making.min(["n"], 1), making.min(["n"], 2), True),
-        (making.max(["n"], 1), making.min(["n"], 2), False),
-        (making.union(["s"], [1]), making.union(["s"], [2]), True),
-        (making.merge(["m"], {"a": 1}), making.merge(["m"], {"b": 1}), True),
-        (making.merge(["m"], {"a": 1}), making.merge(["m"], {"a": 2}), False),
-        (making.append(["l"], 1), making.append(["l"], 1), False),
-        (making.set(["a"], 1), making.set(["b"], 1), True),
-        (making.set(["a"], 1), making.set(["a"], 1), True),
-        (making.set(["a"], 1), making.set(["a"], 1.0), False),
-        (making.set(["a"], 1), making.set(["a", "b"], 1), False),
-        (making.delete(["a"]), making.delete(["a"]), True),
-        (making.delete(["l", 0]), making.delete(["l", 0]), False),
-        (making.delete(["l", 0]), making.set(["l", 1], 1), False),
-        (making.set(["l", 0], 1), making.set(["l", 1], 1), True),
-        (making.insert(["l"], 0, 1), making.set(["l", 1], 1), False),
+        (patch.increment(["n"]), patch.increment(["n"], 2), True),
+        (patch.increment(["n"], 0.5), patch.increment(["n"], 2), False),
+        (patch.max(["n"], 1), patch.max(["n"], 2), True),
+        (patch.min(["n"], 1), patch.min(["n"], 2), True),
+        (patch.max(["n"], 1), patch.min(["n"], 2), False),
+        (patch.union(["s"], [1]), patch.union(["s"], [2]), True),
+        (patch.merge(["m"], {"a": 1}), patch.merge(["m"], {"b": 1}), True),
+        (patch.merge(["m"], {"a": 1}), patch.merge(["m"], {"a": 2}), False),
+        (patch.append(["l"], 1), patch.append(["l"], 1), False),
+        (patch.set(["a"], 1), patch.set(["b"], 1), True),
+        (patch.set(["a"], 1), patch.set(["a"], 1), True),
+        (patch.set(["a"], 1), patch.set(["a"], 1.0), False),
+        (patch.set(["a"], 1), patch.set(["a", "b"], 1), False),
+        (patch.delete(["a"]), patch.delete(["a"]), True),
+        (patch.delete(["l", 0]), patch.delete(["l", 0]), False),
+        (patch.delete(["l", 0]), patch.set(["l", 1], 1), False),
+        (patch.set(["l", 0], 1), patch.set(["l", 1], 1), True),
+        (patch.insert(["l"], 0, 1), patch.set(["l", 1], 1), False),
     ],
 )
 @pytest.mark.promise("T-15")
@@ -143,12 +143,12 @@ def test_which_ops_commute(one: Op, other: Op, expected: bool) -> None:  # noqa:
 
 
 def test_deleting_what_is_not_there_makes_nothing() -> None:
-    assert apply({}, [making.delete(["a", "b", "c"]), making.remove(["x", "y"], 1)]) == {}
+    assert apply({}, [patch.delete(["a", "b", "c"]), patch.remove(["x", "y"], 1)]) == {}
 
 
 @pytest.mark.promise("T-15")
 def test_an_op_that_does_not_fit_is_named() -> None:
     with pytest.raises(OpFailed) as caught:
-        apply({"a": {"b": 1}}, [making.set(["x"], 1), making.append(["a", "b"], 2)])
+        apply({"a": {"b": 1}}, [patch.set(["x"], 1), patch.append(["a", "b"], 2)])
     assert (caught.value.index, caught.value.op, caught.value.path) == (1, "append", ["a", "b"])
     assert "a number is not a list" in str(caught.value)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from clew.core.errors import TranscriptBroken
 from clew.core.items import assistant, call, repair, result, user
-from clew.core.pairing import open_after, open_before
-from clew.core.stored import Meta
+from clew.core.log.codec import Meta
+from clew.core.log.tool_calls import open_after, open_before
 from clew.core.values import Item
 
 runs = st.sampled_from([None, "r1", "r2"])

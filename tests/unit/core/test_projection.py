@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import clew
 from clew.core.encoding import JSON
-from clew.core.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses
-from clew.core.projection import plain_messages, project
+from clew.core.messages.plain import PlainMessage, ToolCall, ToolResult, as_chat, as_responses
+from clew.core.messages.projection import plain_messages, project
 
 FORMATS = ["clew", "openai.responses", "langchain", "adk", "pydantic-ai", "unheard of"]
 

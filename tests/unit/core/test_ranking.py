@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.core.ranking import bm25, chosen, fused
+from clew.core.text.rank import bm25, chosen, fused
 
 
 def test_a_rare_word_weighs_more_than_two_common_ones() -> None:

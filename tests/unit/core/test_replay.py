@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.core import planning
 from clew.core.encoding import encode
 from clew.core.errors import ClewError
+from clew.core.log import commit
 from clew.core.ops import apply
 from clew.core.values import Changeset
+from clew.database.database import Database
 from clew.stores.memory import MemoryStore
-from clew.testing import draws
-from clew.threads.database import Database
+from clew.testing import machine
 
 
 @pytest.mark.promise("T-13", "T-06")
 @settings(deadline=None, max_examples=60)
 @given(
-    st.lists(draws.changesets, min_size=1, max_size=15), st.sampled_from([0, 60, 4096]), st.integers(0, 15)
+    st.lists(machine.changesets, min_size=1, max_size=15), st.sampled_from([0, 60, 4096]), st.integers(0, 15)
 )
 def test_replaying_a_log_gives_every_version(changes: list[Changeset], weight: int, fork_at: int) -> None:
     async def check() -> None:
@@ -41,5 +41,5 @@ def test_replaying_a_log_gives_every_version(changes: list[Changeset], weight: i
         assert (await thread.verify()).problems == ()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "MIN_ANCHOR", weight)
+        patch.setattr(commit, "MIN_ANCHOR", weight)
         asyncio.run(check())

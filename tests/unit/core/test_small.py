@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core import jobs, places
 from clew.core.errors import LogFull, NewerFormat
-from clew.core.migrations import numbered, pending
-from clew.core.queries import parse_queries
-from clew.core.text import text_of, words
+from clew.core.log import jobs, places
+from clew.core.text.words import text_of, words
 from clew.core.values import Item, Job
+from clew.stores.migrations import numbered, pending
+from clew.stores.queries import parse_queries
 
 
 @given(st.integers(1, places.LAST))

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.core import places, reading
 from clew.core.errors import InvalidInput
 from clew.core.items import user
+from clew.core.log import places, reader
 from clew.core.values import Item
+from clew.database.database import Database
+from clew.database.thread import Thread
 from clew.stores.memory import MemoryStore
-from clew.threads.database import Database
-from clew.threads.thread import Thread
 
 Entry = tuple[int, str]
 
@@ -156,5 +156,5 @@ def test_windows_are_what_a_naive_reader_sees(
             assert (await model.thread.verify()).problems == ()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "BATCH", batch)
+        patch.setattr(reader, "BATCH", batch)
         asyncio.run(check())

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from clew.core.values import Item, LogSize
-from clew.runtime.declaring import schema_of
-from clew.runtime.draft import Draft
-from clew.runtime.schema import Conversation
-from clew.runtime.tails import Tails
+from clew.runtime.state.declaration import schema_of
+from clew.runtime.state.log_entries import Tails
+from clew.runtime.state.schema import Conversation
+from clew.runtime.turn.draft import Draft
 
 
 class Said:

@@ -9,10 +9,9 @@ from uuid import UUID
 import pytest
 
 from clew.core.errors import OutcomeUnknown, StorageError
-from clew.core.rows import Advance, ChangesetRow, ThreadRow
+from clew.core.log.rows import Advance, ChangesetRow, ThreadRow
 from clew.core.values import Counters, Scope
-from clew.stores.postgres.flights import MOST_TOGETHER, Flights
-from clew.stores.postgres.turns import Turns
+from clew.stores.postgres.batches import MOST_TOGETHER, Flights, Turns
 
 SCOPE = Scope(tenant="acme")
 

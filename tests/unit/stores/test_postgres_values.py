@@ -18,14 +18,14 @@ from clew.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from clew.core.queries import parse_queries
-from clew.stores.postgres.address import parse
 from clew.stores.postgres.answers import LONGEST_WORD, word
 from clew.stores.postgres.arrays import Blobs, Integers, Keys, Texts, wire
+from clew.stores.postgres.connections import numbered
 from clew.stores.postgres.effects import MOST_WORD_BYTES, _vector
 from clew.stores.postgres.errors import ConnectionLost, Gone, StaleEffect, TryAgain, translation
+from clew.stores.postgres.pool import parse
 from clew.stores.postgres.schema import MIGRATIONS, NEWEST, QUERIES
-from clew.stores.postgres.statements import numbered
+from clew.stores.queries import parse_queries
 
 
 class TestAddress:

@@ -9,7 +9,7 @@ import pytest
 
 from clew.core.errors import StoreBusy
 from clew.core.values import Scope
-from clew.stores.waking import AT_ONCE, Asked, Wakes
+from clew.stores.watch import AT_ONCE, Asked, Wakes
 
 ANN, BOB = Scope(tenant="acme", user="ann"), Scope(tenant="acme", user="bob")
 SOON = 0.001

@@ -11,9 +11,9 @@ import pytest
 import clew.testing
 from clew.core.errors import OutcomeUnknown, StoreUnavailable
 from clew.core.items import user
+from clew.database.database import Database
 from clew.stores.memory import MemoryStore
 from clew.testing import Clock, FailingStore
-from clew.threads.database import Database
 
 WITHOUT = """
 import sys

@@ -6,19 +6,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from clew.core.admission import IMPORTABLE
-from clew.core.archive import FORMAT, Header, Total, beside_of, line_of
+from clew.core.archive.admission import IMPORTABLE
+from clew.core.archive.format import FORMAT, Header, Total, beside_of, line_of
 from clew.core.encoding import JSON
+from clew.core.erasure.receipts import ARTIFACT, DOCUMENT
 from clew.core.errors import ArchiveInvalid, InvalidArgument
-from clew.core.owners import memory_thread
-from clew.core.receipts import ARTIFACT, DOCUMENT
+from clew.core.log.owners import memory_thread
 from clew.core.values import Absent, AppendTo, Changeset, Record, Scope
-from clew.runtime.ending import FEEDBACK
-from clew.runtime.episodes import ACTIVE, ACTIVE_ROW, ENDED, ENDING, ROW, Episode, row_of
-from clew.runtime.runs import DONE, KIND, RUNNING, WAITING, Run, record_of
+from clew.database.archive import Imported, import_threads
+from clew.database.database import Database
+from clew.runtime.records.episodes import ACTIVE, ACTIVE_ROW, ENDED, ENDING, FEEDBACK, ROW, Episode, row_of
+from clew.runtime.records.runs import DONE, KIND, RUNNING, WAITING, Run, record_of
 from clew.stores.memory import MemoryStore
-from clew.threads.archive import Imported, import_threads
-from clew.threads.database import Database
 
 pytestmark = pytest.mark.promise("F-10")
 OPERATOR, BOB = Scope(), Scope(user="bob")

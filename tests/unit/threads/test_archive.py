@@ -11,18 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clew
-from clew.core import archive, chain
+from clew.core.archive import format as archive_format
 from clew.core.encoding import encode
 from clew.core.errors import ArchiveInvalid, InvalidArgument, StoreDamaged, ThreadExists, ThreadNotFound
+from clew.core.log import chain
 from clew.core.values import Exact, Item, Scope
+from clew.database.archive import Imported, Passed, export_threads, import_threads
+from clew.database.search import index_pending
 from clew.stores.memory import MemoryStore
-from clew.threads.archive import Imported, Passed, export_threads, import_threads
-from clew.threads.search import index_pending
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from clew.threads.thread import Thread
+    from clew.database.thread import Thread
 
 HERE = Scope()
 
@@ -285,10 +286,10 @@ def forged(lines: list[bytes]) -> list[bytes]:
     opening, step, closing = (json.loads(line) for line in lines[1:4])
     step["items"][0]["place"] = 1 << 40
     step["envelope"]["items"] = [["history", 1 << 40, 1]]
-    reader = archive._Partial(msgspec.convert(opening, archive.Opening), 2)
-    line = msgspec.json.decode(encode_line(step), type=archive.Step)
-    items = [archive._item_of(entry, 1, line.time) for entry in line.items]
-    closing["hash"] = step["hash"] = chain.link(reader._hash, archive._change_of(line), items).hex()
+    reader = archive_format._Partial(msgspec.convert(opening, archive_format.Opening), 2)
+    line = msgspec.json.decode(encode_line(step), type=archive_format.Step)
+    items = [archive_format._item_of(entry, 1, line.time) for entry in line.items]
+    closing["hash"] = step["hash"] = chain.link(reader._hash, archive_format._change_of(line), items).hex()
     altered = encode_line(step)
     reader.digest.update(lines[1] + altered)
     closing["sha256"] = reader.digest.hexdigest()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from clew.core.checking import all_ready
 from clew.core.errors import InvalidArgument, InvalidId, StoreClosed
 from clew.core.items import user
+from clew.core.log.checks import all_ready
 from clew.core.values import Changeset, Drop, Finish, Item, Limits, Put, Record, Require, Scope
+from clew.database.database import Database
 from clew.stores.memory import MemoryStore
-from clew.threads.database import Database
 
 
 async def test_a_database_that_owns_its_store_closes_it() -> None:

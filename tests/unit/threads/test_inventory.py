@@ -8,8 +8,8 @@ import pytest
 
 import clew
 from clew.core.values import Enqueue, Job, Put, Record, Scope
-from clew.threads import inventory
-from clew.threads.inventory import list_tenants, list_threads
+from clew.database import inventory
+from clew.database.inventory import list_tenants, list_threads
 from tests.support.tenants import db, postgres_url, tenant
 
 __all__ = ["db", "postgres_url", "tenant"]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.rows import AskChangesets, Asking
+from clew.core.log.rows import AskChangesets, Asking
 from clew.core.values import Scope
+from clew.database.database import Database
 from clew.stores.memory import MemoryStore
-from clew.threads.database import Database
 
 MANY = 1_000
 MOST = 70

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.rows import Ask, AskCounts, AskThread, answered
+from clew.core.log.rows import Ask, AskCounts, AskThread, answered
 from clew.core.values import Changeset, Cut, Exact, Found
+from clew.database import search
+from clew.database.search import CANDIDATES, Query
 from clew.stores.memory import MemoryStore
-from clew.threads import search
-from clew.threads.search import CANDIDATES, Query
 
 SAID = "walk walks walked sister sisters garden gardens house tree river work works working day night"
 WORDS = SAID.split()

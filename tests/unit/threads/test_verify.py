@@ -7,10 +7,9 @@ import pytest
 
 from clew.core.items import user
 from clew.core.values import Counters, LogSize
-from clew.stores.memory import MemoryStore
-from clew.stores.memory.rows import Rows
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.database.database import Database
+from clew.database.thread import Thread
+from clew.stores.memory import MemoryStore, Rows
 
 pytestmark = pytest.mark.promise("B-06", "T-13")
 

@@ -7,11 +7,11 @@ from typing import TypeVar
 import pytest
 
 from clew.core.items import user
-from clew.core.rows import Asking
+from clew.core.log.rows import Asking
 from clew.core.values import Scope
-from clew.stores.memory.store import MemoryStore
+from clew.database.database import Database
+from clew.stores.memory import MemoryStore
 from clew.testing.faults import FailingStore
-from clew.threads.database import Database
 
 T = TypeVar("T")
 

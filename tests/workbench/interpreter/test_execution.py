@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from clew.workbench.interpreter.execution import Execution, see_through
+from clew.workbench.interpreter.kernel import is_idle, output_of
 from clew.workbench.interpreter.local import LocalInterpreter
-from clew.workbench.interpreter.messages import is_idle, output_of
 from clew.workbench.interpreter.port import Dropped, Output, Printed, Raised, Sandbox, Shown, Stopped
 
 

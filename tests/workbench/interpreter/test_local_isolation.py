@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from clew.workbench.interpreter.kernel import isolation_of
 from clew.workbench.interpreter.local import LocalInterpreters
 from clew.workbench.interpreter.port import Interpreter, Limits, Raised, Sandbox
-from clew.workbench.interpreter.process import isolation_of
 from tests.workbench.interpreter.contract import Make, outputs, text, value
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

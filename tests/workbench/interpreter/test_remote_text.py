@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.workbench.interpreter.port import Output, Printed, Shown
-from clew.workbench.interpreter.remote_text import Listening, asking_for_result
+from clew.workbench.interpreter.remote import Listening, asking_for_result
 
 
 def value_of(code: str) -> list[object]:

@@ -13,9 +13,9 @@ from clew.adapters.adk.scopes import lasting
 from clew.core.arguments import check_arguments
 from clew.core.encoding import check_finite
 from clew.core.errors import InvalidValue
-from clew.core.plain import PlainMessage, turns_of
+from clew.core.messages.plain import PlainMessage, turns_of
 from clew.core.values import Item, Window
-from clew.threads.thread import Thread
+from clew.database.thread import Thread
 
 FORMAT = "adk"
 """The format of the items."""

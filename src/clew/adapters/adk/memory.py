@@ -17,8 +17,8 @@ from clew.core.arguments import check_arguments, check_methods
 from clew.core.encoding import encode
 from clew.core.errors import ThreadExists, ThreadNotFound, VersionConflict
 from clew.core.values import MEMORY, Absent, AppendTo, Changeset, Cut, Exact, Head, Item
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.database.database import Database
+from clew.database.thread import Thread
 
 EVENTS = "events"
 """The log of a memory thread that holds one item for each event."""

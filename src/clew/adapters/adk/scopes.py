@@ -6,7 +6,7 @@ from typing import Any
 from google.adk.sessions import State
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from clew.core import making
+from clew.core import patch
 from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON, encode_checked
 from clew.core.errors import InvalidArgument, InvalidValue
@@ -88,7 +88,7 @@ def prefixed(app: Mapping[str, Any], user: Mapping[str, Any]) -> dict[str, Any]:
 
 def patches(delta: Mapping[str, JSON]) -> tuple[Op, ...]:
     """The ops that set some keys of a thread's state."""
-    return tuple(making.set([ADK, key], value) for key, value in delta.items())
+    return tuple(patch.set([ADK, key], value) for key, value in delta.items())
 
 
 def shared_writes(

@@ -27,11 +27,11 @@ from clew.adapters.adk.scopes import (
     state_in,
     thread_of,
 )
-from clew.core import making
+from clew.core import patch
 from clew.core.arguments import check_methods
 from clew.core.errors import InvalidArgument, ThreadExists, ThreadNotFound, VersionConflict
 from clew.core.values import Absent, AppendTo, Changeset, Committed, Exact, Head
-from clew.threads.database import Database
+from clew.database.database import Database
 
 AT_ONCE = 16
 LARGEST_PAGE = 1000
@@ -72,7 +72,7 @@ class SessionService(BaseSessionService):
         id = session_id or str(uuid4())
         deltas = by_scope(jsonable(state or {}))
         shared = await self._shared_state(app_name, user_id)
-        change = Changeset(patches=(making.set([ADK], deltas[SESSION]),), reason="CreateSession")
+        change = Changeset(patches=(patch.set([ADK], deltas[SESSION]),), reason="CreateSession")
         write = AppendTo(thread=thread_of(app_name, user_id, id), change=change, expect=Absent(owner=user_id))
         try:
             done = await self._commit(write, shared_writes(app_name, user_id, deltas))

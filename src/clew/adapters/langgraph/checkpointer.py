@@ -30,17 +30,16 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from clew.adapters.langgraph import tending
+from clew.adapters.langgraph import maintenance
 from clew.adapters.langgraph.checkpoints import Checkpoints, Found, config_of
-from clew.adapters.langgraph.drafts import Asked
-from clew.adapters.langgraph.entries import Written, key_of
-from clew.adapters.langgraph.indexing import PAGE, Indexed, Wanted
-from clew.adapters.langgraph.known import Name
-from clew.adapters.langgraph.loops import Line
-from clew.adapters.langgraph.serial import parts_of_serde
+from clew.adapters.langgraph.event_loop import Line
+from clew.adapters.langgraph.layout import Written, key_of
+from clew.adapters.langgraph.put_plan import Asked
+from clew.adapters.langgraph.registry import PAGE, Indexed, Wanted
+from clew.adapters.langgraph.serializer import Name, parts_of_serde
 from clew.core.arguments import check_methods
 from clew.core.errors import InvalidArgument
-from clew.threads.database import Database
+from clew.database.database import Database
 
 R = TypeVar("R")
 Work = Callable[[Database], Awaitable[R]]
@@ -174,24 +173,24 @@ class Checkpointer(BaseCheckpointSaver[int]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread, with all that is in it."""
-        self._line.run(lambda db: tending.delete_thread(db, self._checkpoints, str(thread_id)))
+        self._line.run(lambda db: maintenance.delete_thread(db, self._checkpoints, str(thread_id)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Hide the checkpoints of some runs."""
-        self._line.run(lambda db: tending.delete_for_runs(db, run_ids))
+        self._line.run(lambda db: maintenance.delete_for_runs(db, run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """A new thread with all checkpoints of another."""
         source, target = str(source_thread_id), str(target_thread_id)
-        self._line.run(lambda db: tending.copy_thread(db, self._checkpoints, source, target))
+        self._line.run(lambda db: maintenance.copy_thread(db, self._checkpoints, source, target))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Hide all but the newest checkpoints, or delete the threads."""
-        self._line.run(lambda db: tending.prune(db, self._checkpoints, thread_ids, strategy))
+        self._line.run(lambda db: maintenance.prune(db, self._checkpoints, thread_ids, strategy))
 
     def reindex(self, thread_id: str) -> int:
         """Make the index of an imported thread; how many checkpoints it has."""
-        return self._line.run(lambda db: tending.reindex(db, self._checkpoints, str(thread_id)))
+        return self._line.run(lambda db: maintenance.reindex(db, self._checkpoints, str(thread_id)))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -257,24 +256,24 @@ class Checkpointer(BaseCheckpointSaver[int]):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove a thread, with all that is in it."""
-        await self._line.call(lambda db: tending.delete_thread(db, self._checkpoints, str(thread_id)))
+        await self._line.call(lambda db: maintenance.delete_thread(db, self._checkpoints, str(thread_id)))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Hide the checkpoints of some runs."""
-        await self._line.call(lambda db: tending.delete_for_runs(db, run_ids))
+        await self._line.call(lambda db: maintenance.delete_for_runs(db, run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """A new thread with all checkpoints of another."""
         source, target = str(source_thread_id), str(target_thread_id)
-        await self._line.call(lambda db: tending.copy_thread(db, self._checkpoints, source, target))
+        await self._line.call(lambda db: maintenance.copy_thread(db, self._checkpoints, source, target))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Hide all but the newest checkpoints, or delete the threads."""
-        await self._line.call(lambda db: tending.prune(db, self._checkpoints, thread_ids, strategy))
+        await self._line.call(lambda db: maintenance.prune(db, self._checkpoints, thread_ids, strategy))
 
     async def areindex(self, thread_id: str) -> int:
         """Make the index of an imported thread; how many checkpoints it has."""
-        return await self._line.call(lambda db: tending.reindex(db, self._checkpoints, str(thread_id)))
+        return await self._line.call(lambda db: maintenance.reindex(db, self._checkpoints, str(thread_id)))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]

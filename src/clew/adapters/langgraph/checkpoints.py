@@ -10,9 +10,8 @@ from weakref import WeakValueDictionary
 import msgspec
 from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory, PendingWrite, writes_sort_key
 
-from clew.adapters.langgraph import indexing
-from clew.adapters.langgraph.drafts import Asked, draft
-from clew.adapters.langgraph.entries import (
+from clew.adapters.langgraph import registry
+from clew.adapters.langgraph.layout import (
     CHECKPOINTS,
     FORMAT,
     LAYOUT,
@@ -30,14 +29,13 @@ from clew.adapters.langgraph.entries import (
     split,
     writes_of,
 )
-from clew.adapters.langgraph.indexing import Indexed, Wanted
-from clew.adapters.langgraph.known import Name
-from clew.adapters.langgraph.lots import Lots
-from clew.adapters.langgraph.serial import Sealing, Serializer
-from clew.adapters.langgraph.values import AtHand, Before, read_values
+from clew.adapters.langgraph.put_plan import Asked, draft
+from clew.adapters.langgraph.registry import Indexed, Lots, Wanted
+from clew.adapters.langgraph.serializer import Name, Sealing, Serializer
+from clew.adapters.langgraph.value_cache import AtHand, Before, read_values
 from clew.core.errors import NewerFormat, RevisionConflict, ThreadNotFound
 from clew.core.values import AppendTo, Changeset, Item
-from clew.threads.database import Database
+from clew.database.database import Database
 
 AHEAD = 128
 """How many checkpoints are read at once when a delta channel looks back."""
@@ -96,7 +94,7 @@ class Checkpoints:
         claim = self.lots.claim(thread, revision=lot.revision, name=lot.record)
         try:
             await db.commit(
-                [AppendTo(thread=thread, change=change), claim, indexing.added(_indexed(thread, asked))]
+                [AppendTo(thread=thread, change=change), claim, registry.added(_indexed(thread, asked))]
             )
         except (RevisionConflict, ThreadNotFound):
             self.at_hand.forget(thread)
@@ -170,11 +168,11 @@ class Checkpoints:
         if id is not None:
             indexed = Indexed(thread=thread, namespace=namespace, id=id)
             there, found = await asyncio.gather(
-                indexing.is_indexed(db, indexed), self._found(db, [indexed], {})
+                registry.is_indexed(db, indexed), self._found(db, [indexed], {})
             )
             return found[0] if there and found else None
         wanted, last = Wanted(thread=thread, namespace=namespace), None
-        while page := await indexing.find(db, wanted, after=last, limit=1):
+        while page := await registry.find(db, wanted, after=last, limit=1):
             if found := await self._found(db, page, {}):
                 return found[0]
             last = page[-1]  # what a delete that was cut short has left
@@ -184,7 +182,7 @@ class Checkpoints:
         self, db: Database, wanted: Wanted, after: Indexed | None, filter: Mapping[str, Any], limit: int
     ) -> tuple[list[Found], Indexed | None]:
         """Some checkpoints, the newest first, and where the next page begins if there is one."""
-        found = await indexing.find(db, wanted, after=after, limit=limit)
+        found = await registry.find(db, wanted, after=after, limit=limit)
         return await self._found(db, found, filter), found[-1] if len(found) == limit else None
 
     async def _found(self, db: Database, found: Sequence[Indexed], filter: Mapping[str, Any]) -> list[Found]:
@@ -290,7 +288,7 @@ class Checkpoints:
         It follows the log, not the index: what was pruned is still there for those who stand on it.
         """
         if id is None:
-            newest = await indexing.find(db, Wanted(thread=thread, namespace=namespace), limit=1)
+            newest = await registry.find(db, Wanted(thread=thread, namespace=namespace), limit=1)
             id = newest[0].id if newest else ""
         path = await self._ancestors(db, thread, key_of(namespace, id), frozenset(channels))
         items = await _named(db, thread, [writes_of(key) for key in path])

@@ -1,9 +1,13 @@
 """LangGraph's store, on Clew's records: namespaces, filters, time to live and search by meaning."""
 
 import asyncio
+import base64
+import math
+import struct
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 
 import msgspec
 from langgraph.store.base import (
@@ -12,6 +16,7 @@ from langgraph.store.base import (
     IndexConfig,
     Item,
     ListNamespacesOp,
+    MatchCondition,
     Op,
     PutOp,
     Result,
@@ -24,13 +29,177 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from clew.adapters.langgraph import keeping
-from clew.adapters.langgraph.keeping import EXPIRING, KIND, MINUTE, WILDCARD, Kept, Namespace, Vector
-from clew.adapters.langgraph.loops import Line
+from clew.adapters.langgraph.event_loop import Line
+from clew.adapters.langgraph.layout import digest
 from clew.core.arguments import check_methods
 from clew.core.errors import InvalidArgument, RecordNotFound, RevisionConflict
 from clew.core.values import Drop, Put, Record, RecordQuery, Write
-from clew.threads.database import Database
+from clew.database.database import Database
+
+KIND: Final = "langgraph.item"
+EXPIRING: Final = "expiring"
+MINUTE: Final = 60_000
+WILDCARD: Final = "*"
+
+Namespace = tuple[str, ...]
+Vector = Sequence[float]
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An item as a record's body says it; times and the time to live are in milliseconds."""
+
+    namespace: Namespace
+    key: str
+    value: dict[str, Any]
+    created: int
+    updated: int
+    life: int | None = None
+    expires: int | None = None
+    vectors: dict[str, str] = {}
+
+    def is_alive(self, now: int) -> bool:
+        """Whether it has not expired."""
+        return self.expires is None or self.expires > now
+
+
+def record_id(namespace: Namespace, key: str) -> str:
+    """The id of an item's record."""
+    return digest(*namespace, key)
+
+
+def prefix_tags(prefix: Namespace) -> tuple[str, ...]:
+    """The tag that all items below a namespace share; none for the root, below which everything is."""
+    return (f"below {digest(*prefix)}",) if prefix else ()
+
+
+def record_of(item: Kept) -> Record:
+    """The record of an item: found below each of its namespaces, in the order items were made."""
+    tags = [tag for length in range(len(item.namespace)) for tag in prefix_tags(item.namespace[: length + 1])]
+    if item.expires is not None:
+        tags.append(EXPIRING)
+    body = msgspec.to_builtins(msgspec.structs.replace(item, value={}))
+    # As it was given: what is not JSON is refused by its path.
+    body |= {"namespace": list(item.namespace), "value": item.value}
+    return Record(
+        kind=KIND, id=record_id(item.namespace, item.key), body=body, tags=tuple(tags), sort=item.created
+    )
+
+
+def kept_in(record: Record) -> Kept:
+    """The item that a record keeps."""
+    return msgspec.convert(record.body, Kept)
+
+
+def item_of(kept: Kept) -> Item:
+    """An item as LangGraph gets it."""
+    return Item(
+        value=kept.value,
+        key=kept.key,
+        namespace=kept.namespace,
+        created_at=_time(kept.created),
+        updated_at=_time(kept.updated),
+    )
+
+
+def found_of(kept: Kept, score: float | None) -> SearchItem:
+    """An item as a search gives it."""
+    return SearchItem(
+        namespace=kept.namespace,
+        key=kept.key,
+        value=kept.value,
+        created_at=_time(kept.created),
+        updated_at=_time(kept.updated),
+        score=score,
+    )
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+
+
+# Filters.
+
+
+def passes(value: Mapping[str, Any], filter: Mapping[str, Any] | None) -> bool:
+    """Whether a value has what a filter asks for."""
+    return all(_equals(value.get(name), wanted) for name, wanted in (filter or {}).items())
+
+
+def _equals(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):
+        if any(str(name).startswith("$") for name in wanted):
+            return all(_compares(value, operator, against) for operator, against in wanted.items())
+        return isinstance(value, dict) and all(
+            _equals(value.get(name), part) for name, part in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(value, list)
+            and len(value) == len(wanted)
+            and all(_equals(part, other) for part, other in zip(value, wanted, strict=True))
+        )
+    return bool(value == wanted)
+
+
+def _compares(value: Any, operator: str, against: Any) -> bool:
+    if operator in ("$eq", "$ne"):
+        return bool(value == against) is (operator == "$eq")
+    if operator not in ("$gt", "$gte", "$lt", "$lte"):
+        raise InvalidArgument(problem=f"{operator!r} is not an operator: $eq, $ne, $gt, $gte, $lt or $lte.")
+    try:
+        left, right = float(value), float(against)
+    except (TypeError, ValueError):
+        return False
+    if operator == "$gt":
+        return left > right
+    if operator == "$gte":
+        return left >= right
+    return left < right if operator == "$lt" else left <= right
+
+
+def matches(namespace: Namespace, condition: MatchCondition) -> bool:
+    """Whether a namespace begins or ends as a condition says."""
+    path = condition.path
+    if len(namespace) < len(path):
+        return False
+    part = (
+        namespace[: len(path)]
+        if condition.match_type == "prefix"
+        else namespace[len(namespace) - len(path) :]
+    )
+    return all(wanted in (WILDCARD, label) for label, wanted in zip(part, path, strict=True))
+
+
+# Vectors.
+
+
+def packed(vector: Vector) -> str:
+    """A vector as text: single precision, which is more than embeddings mean."""
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+
+
+def unpacked(text: str) -> Vector:
+    """The vector behind a text."""
+    data = base64.b64decode(text)
+    return struct.unpack(f"<{len(data) // 4}f", data)
+
+
+def ranked(found: Sequence[Kept], query: Vector) -> list[tuple[Kept, float | None]]:
+    """Items by the nearest of their vectors; those without any come last."""
+    scored = [
+        (kept, max(cosine(query, unpacked(text)) for text in kept.vectors.values()))
+        for kept in found
+        if kept.vectors
+    ]
+    scored.sort(key=lambda pair: -pair[1])
+    return [*scored, *((kept, None) for kept in found if not kept.vectors)]
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    """How alike two vectors point: 1 the same way, 0 if one of them is nothing."""
+    length = math.hypot(*one) * math.hypot(*other)
+    return sum(left * right for left, right in zip(one, other, strict=True)) / length if length else 0.0
+
 
 PAGE = 200
 FOREVER = 1e9
@@ -170,11 +339,11 @@ class Store(BaseStore):
 
     async def _get(self, db: Database, op: GetOp, now: int) -> Item | None:
         record = await _record(db, op.namespace, op.key)
-        if record is None or not (kept := keeping.kept_in(record)).is_alive(now):
+        if record is None or not (kept := kept_in(record)).is_alive(now):
             return None
         if op.refresh_ttl:
             await self._refresh(db, [record], now)
-        return keeping.item_of(kept)
+        return item_of(kept)
 
     async def _search(
         self, db: Database, op: SearchOp, vectors: Mapping[str, Vector], now: int
@@ -183,34 +352,34 @@ class Store(BaseStore):
         query = vectors.get(op.query) if op.query else None
         found: dict[str, Record] = {}
         async for record in _below(db, op.namespace_prefix):
-            kept = keeping.kept_in(record)
-            if kept.is_alive(now) and keeping.passes(kept.value, op.filter):
+            kept = kept_in(record)
+            if kept.is_alive(now) and passes(kept.value, op.filter):
                 found[record.id] = record
             if query is None and len(found) >= wanted:
                 break
-        items = [keeping.kept_in(record) for record in found.values()]
-        order = keeping.ranked(items, query) if query is not None else [(kept, None) for kept in items]
+        items = [kept_in(record) for record in found.values()]
+        order = ranked(items, query) if query is not None else [(kept, None) for kept in items]
         page = order[op.offset : wanted]
         if op.refresh_ttl:
-            seen = [keeping.record_id(kept.namespace, kept.key) for kept, _ in page]
+            seen = [record_id(kept.namespace, kept.key) for kept, _ in page]
             await self._refresh(db, [found[id] for id in seen], now)
-        return [keeping.found_of(kept, score) for kept, score in page]
+        return [found_of(kept, score) for kept, score in page]
 
     async def _list(self, db: Database, op: ListNamespacesOp, now: int) -> list[Namespace]:
         conditions = op.match_conditions or ()
         plain = [c.path for c in conditions if c.match_type == "prefix" and WILDCARD not in c.path]
         found: set[Namespace] = set()
         async for record in _below(db, tuple(plain[0]) if plain else ()):
-            kept = keeping.kept_in(record)
-            if kept.is_alive(now) and all(keeping.matches(kept.namespace, c) for c in conditions):
+            kept = kept_in(record)
+            if kept.is_alive(now) and all(matches(kept.namespace, c) for c in conditions):
                 found.add(kept.namespace[: op.max_depth] if op.max_depth is not None else kept.namespace)
         return sorted(found)[op.offset : op.offset + op.limit]
 
     async def _write(self, db: Database, op: PutOp, vectors: Mapping[str, Vector], now: int) -> Write:
         if op.value is None:
-            return Drop(kind=KIND, id=keeping.record_id(op.namespace, op.key))
+            return Drop(kind=KIND, id=record_id(op.namespace, op.key))
         before = await _record(db, op.namespace, op.key)
-        old = keeping.kept_in(before) if before is not None else None
+        old = kept_in(before) if before is not None else None
         life = _life(op.ttl)
         kept = Kept(
             namespace=op.namespace,
@@ -220,25 +389,25 @@ class Store(BaseStore):
             updated=now,
             life=life,
             expires=now + life if life is not None else None,
-            vectors={path: keeping.packed(vectors[text]) for path, text in self._texts_of(op).items()},
+            vectors={path: packed(vectors[text]) for path, text in self._texts_of(op).items()},
         )
-        return Put(record=keeping.record_of(kept))
+        return Put(record=record_of(kept))
 
     async def _refresh(self, db: Database, records: Sequence[Record], now: int) -> None:
         """Let items that were read live on; one that was written meanwhile lives on as written."""
         for record in records:
-            kept = keeping.kept_in(record)
+            kept = kept_in(record)
             if kept.life is not None:
                 longer = msgspec.structs.replace(kept, expires=now + kept.life)
                 try:
-                    await db.records.put(keeping.record_of(longer), expect=record.revision)
+                    await db.records.put(record_of(longer), expect=record.revision)
                 except RevisionConflict:
                     continue
 
     async def _sweep(self, db: Database) -> int:
         now, gone = self._now(db), 0
         async for record in _found(db, RecordQuery(kind=KIND, tags=(EXPIRING,), limit=PAGE)):
-            if not keeping.kept_in(record).is_alive(now):
+            if not kept_in(record).is_alive(now):
                 try:
                     await db.records.drop(KIND, record.id, expect=record.revision)
                 except RevisionConflict:
@@ -267,13 +436,13 @@ def _life(minutes: float | None) -> int | None:
 
 async def _record(db: Database, namespace: Namespace, key: str) -> Record | None:
     try:
-        return await db.records.get(KIND, keeping.record_id(namespace, key))
+        return await db.records.get(KIND, record_id(namespace, key))
     except RecordNotFound:
         return None
 
 
 def _below(db: Database, prefix: Namespace) -> AsyncIterator[Record]:
-    return _found(db, RecordQuery(kind=KIND, tags=keeping.prefix_tags(prefix), limit=PAGE))
+    return _found(db, RecordQuery(kind=KIND, tags=prefix_tags(prefix), limit=PAGE))
 
 
 async def _found(db: Database, query: RecordQuery) -> AsyncIterator[Record]:

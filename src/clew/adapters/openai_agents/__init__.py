@@ -8,7 +8,7 @@ except ImportError as error:
     raise MissingExtra(extra="openai-agents", package="openai-agents") from error
 
 from clew.adapters.openai_agents.items import FORMAT
-from clew.adapters.openai_agents.paused import Paused
+from clew.adapters.openai_agents.run_states import Paused
 from clew.adapters.openai_agents.session import Session
 from clew.adapters.openai_agents.usage import Spent, Turn
 

@@ -7,7 +7,7 @@ from agents.items import TResponseInputItem
 
 from clew.core.encoding import JSON
 from clew.core.errors import InvalidArgument, InvalidValue
-from clew.core.pairing import CALL, RESULT
+from clew.core.log.tool_calls import CALL, RESULT
 from clew.core.values import Item
 
 FORMAT: Final = "openai.responses"

@@ -1,24 +1,25 @@
 """A session of the OpenAI Agents SDK, kept as a thread."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
+import msgspec
 from agents import RunContextWrapper, SessionSettings
 from agents.items import TResponseInputItem
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from clew.adapters.openai_agents.ground import DatabaseOrOpening, Ground
 from clew.adapters.openai_agents.items import check_format, given, stored
-from clew.adapters.openai_agents.paused import Paused
-from clew.adapters.openai_agents.replacing import Snapshot, cuts_of, expired, replaced
-from clew.adapters.openai_agents.settling import settled
+from clew.adapters.openai_agents.run_states import Paused
 from clew.adapters.openai_agents.usage import KIND, Meter, Spent, Turn, added_up, spent_in
 from clew.core.arguments import check_arguments
 from clew.core.encoding import Id, same
-from clew.core.errors import ThreadExists, ThreadNotFound
-from clew.core.text import text_of, words
+from clew.core.errors import InvalidArgument, StoreClosed, ThreadExists, ThreadNotFound, VersionConflict
+from clew.core.shapes import described
+from clew.core.text.words import text_of, words
 from clew.core.values import (
     Absent,
     Anywhere,
@@ -26,16 +27,158 @@ from clew.core.values import (
     Broken,
     Changeset,
     Committed,
+    Cut,
+    Exact,
     Expect,
     Item,
     RecordQuery,
     Window,
     Write,
 )
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.database.database import Database
+from clew.database.thread import Thread
+
+
+class Ground:
+    """A database that was given and stays open, or one that is opened here and closed again.
+
+    The SDK runs one session in several event loops, so what is awaited here belongs to one loop only.
+    """
+
+    def __init__(self, database: Database | Awaitable[Database]) -> None:
+        self.closed = False
+        self._given = isinstance(database, Database)
+        self._database = database if isinstance(database, Database) else None
+        self._opening = None if isinstance(database, Database) else database
+        self._doors: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    async def database(self) -> Database:
+        """The database, open.
+
+        Raises:
+            StoreClosed: The session was closed.
+        """
+        if self.closed:
+            raise StoreClosed
+        return self._database or await self._opened()
+
+    async def close(self) -> None:
+        """Close the database, if it was opened here."""
+        if not self._given and self._database is not None:
+            await self._database.close()
+
+    async def _opened(self) -> Database:
+        assert self._opening is not None
+        async with self._doors.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            if self._database is None:
+                await self._keep(await self._opening)
+        assert self._database is not None
+        return self._database
+
+    async def _keep(self, found: Database) -> None:
+        """Keep a database, unless another event loop was quicker."""
+        if self._database is None:
+            self._database = found
+        else:
+            await found.close()
+
+
+def check_database(database: object, what: str) -> None:
+    """Refuse what is neither a database nor about to be one.
+
+    Raises:
+        InvalidArgument: It is something else, such as a URL.
+    """
+    if not isinstance(database, Database | Awaitable):
+        raise InvalidArgument(
+            problem=f"{what} must be a Database or clew.open(url), not {described(database)}."
+        )
+
+
+DatabaseOrOpening: TypeAlias = Annotated[Database | Awaitable[Database], check_database]
+"""A database that is open, or one that is about to be opened."""
+
 
 PAGE = 256
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the newest items, whether they are all, and how to put others in place of their last ones."""
+
+    items: list[TResponseInputItem]
+    complete: bool
+    replace_suffix: Callable[[int, list[TResponseInputItem]], Awaitable[bool]]
+
+
+def cuts_of(window: Window) -> tuple[Cut, ...]:
+    """The end of every item of a window, but not of those among them that cannot be read.
+
+    A guest's calls are never held open, so none is open afterwards.
+    """
+    runs: list[list[Item]] = []
+    broken = sorted(entry.place for entry in window.broken)
+    for item in window:
+        last = runs[-1][-1].place if runs else 0
+        if runs and not any(last < place < item.place for place in broken):
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return tuple(Cut(first=run[0].place, last=run[-1].place, count=len(run)) for run in runs)
+
+
+async def replaced(
+    thread: Thread, seen: Window, cuts: Sequence[Cut], added: Sequence[Item], reason: str
+) -> bool:
+    """Whether the changeset was committed: not if the thread has moved on since it was seen."""
+    change = Changeset(cuts=tuple(cuts), items=tuple(added), reason=reason)
+    try:
+        await thread.append(change, expect=Exact(seen.version))
+    except VersionConflict:
+        return False
+    return True
+
+
+async def expired(
+    thread: Thread, seen: Window, is_expired: Callable[[TResponseInputItem], bool]
+) -> tuple[Cut, ...]:
+    """The end of the oldest items that are over, up to the first that is not."""
+    cuts: list[Cut] = []
+    after, before = 0, seen[0].place
+    while page := await thread.items(first=PAGE, after=after, before=before, at=seen.version):
+        over = _leading(page, is_expired)
+        if over:
+            cuts += cuts_of(Window(over, page.broken, page.version))
+        if len(over) < len(page):
+            break
+        after = page[-1].place
+    return tuple(cuts)
+
+
+def _leading(page: Window, is_expired: Callable[[TResponseInputItem], bool]) -> list[Item]:
+    first = next((index for index, item in enumerate(page) if not is_expired(item.body)), len(page))
+    broken = min((entry.place for entry in page.broken), default=None)
+    return [item for item in page[:first] if broken is None or item.place < broken]
+
+
+T = TypeVar("T")
+
+
+async def settled(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a write, which goes on to its end even if who waits for it is cancelled."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                continue  # it is raised once the outcome is known
+        if not task.cancelled():
+            task.exception()  # looked at, so that nobody is told of it twice
+        raise
+
+
 PROTOCOL = ("get_items", "add_items", "pop_item", "clear_session")
 log = logging.getLogger(__name__)
 

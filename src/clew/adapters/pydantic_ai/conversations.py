@@ -12,7 +12,7 @@ from pydantic_ai.conversation_store import (
 )
 
 from clew.adapters.pydantic_ai.entries import FORMAT, entries_of, items_of
-from clew.core import making
+from clew.core import patch
 from clew.core.arguments import check_methods
 from clew.core.errors import (
     InvalidArgument,
@@ -37,8 +37,8 @@ from clew.core.values import (
     RecordQuery,
     Window,
 )
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.database.database import Database
+from clew.database.thread import Thread
 
 KIND = "pydantic-ai.conversation"
 """The records that conversations are listed by; all that they hold is in the threads as well."""
@@ -176,7 +176,7 @@ class Conversations(ConversationStore):
         return Changeset(
             items=tuple(added),
             cuts=cuts,
-            patches=(making.set([FORMAT], _record_adapter.dump_python(record, mode="json")),),
+            patches=(patch.set([FORMAT], _record_adapter.dump_python(record, mode="json")),),
             reason="Save",
             run_id=added[-1].run if added else None,
         )

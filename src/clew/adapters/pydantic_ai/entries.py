@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError
 from clew.core.arguments import check_arguments
 from clew.core.encoding import JSON, check_finite
 from clew.core.errors import InvalidValue
-from clew.core.plain import PlainMessage, named_results
+from clew.core.messages.plain import PlainMessage, named_results
 from clew.core.values import Item, Window
 
 FORMAT = "pydantic-ai"

@@ -8,9 +8,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from clew.cli.chat import doing, showing
-from clew.cli.chat.talk import Talk
-from clew.cli.chat.told import Told
+from clew.cli.chat import actions, views
+from clew.cli.chat.messages import Told
+from clew.cli.chat.session import Talk
 from clew.core.errors import InvalidArgument
 
 
@@ -43,18 +43,22 @@ async def help_(talk: Talk, words: Sequence[str]) -> Told:
 
 COMMANDS: tuple[Command, ...] = (
     Command(name="/help", about="this list", do=help_),
-    Command(name="/status", about="thread, user, session, model", do=showing.status),
-    Command(name="/history", takes="[N]", about="what was said last", do=showing.history),
-    Command(name="/memory", about="what is remembered", do=showing.memory),
-    Command(name="/forget", takes="ID", about="forget it, after a yes", do=doing.forget),
-    Command(name="/undo", takes="[turn]", about="undo what memory did last, or the last turn", do=doing.undo),
-    Command(name="/search", takes="WORDS", about="find what was said or is known", do=showing.search),
-    Command(name="/export", takes="[FILE]", about="write it to a file, .md or .json", do=doing.export),
-    Command(name="/threads", takes="[N]", about="your threads, newest first", do=showing.threads),
-    Command(name="/resume", takes="[ID]", about="go on with a thread, or a cut-off answer", do=doing.resume),
-    Command(name="/new", takes="[ID]", about="begin another thread", do=doing.new),
-    Command(name="/end", about="end this session", do=doing.end),
-    Command(name="/exit", about="leave", do=doing.leave),
+    Command(name="/status", about="thread, user, session, model", do=views.status),
+    Command(name="/history", takes="[N]", about="what was said last", do=views.history),
+    Command(name="/memory", about="what is remembered", do=views.memory),
+    Command(name="/forget", takes="ID", about="forget it, after a yes", do=actions.forget),
+    Command(
+        name="/undo", takes="[turn]", about="undo what memory did last, or the last turn", do=actions.undo
+    ),
+    Command(name="/search", takes="WORDS", about="find what was said or is known", do=views.search),
+    Command(name="/export", takes="[FILE]", about="write it to a file, .md or .json", do=actions.export),
+    Command(name="/threads", takes="[N]", about="your threads, newest first", do=views.threads),
+    Command(
+        name="/resume", takes="[ID]", about="go on with a thread, or a cut-off answer", do=actions.resume
+    ),
+    Command(name="/new", takes="[ID]", about="begin another thread", do=actions.new),
+    Command(name="/end", about="end this session", do=actions.end),
+    Command(name="/exit", about="leave", do=actions.leave),
 )
 NAMES = {command.name: command for command in COMMANDS}
 ALIASES = {"/quit": "/exit", "/q": "/exit", "/?": "/help"}

@@ -7,18 +7,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from clew.cli.chat.who import Who
-from clew.cli.chat.wrapping import Wrapping
-from clew.cli.render import Fitted, clean, short, some, when
-from clew.cli.render_memory import says
-from clew.companion.memory_control import sentence_of
+from clew.cli.chat.session import Who
+from clew.cli.chat.wrap import Wrapping
+from clew.cli.render.memory import says
+from clew.cli.render.values import Fitted, clean, short, some, when
+from clew.companion.memory.control import sentence_of
 from clew.companion.values import LIMITS
-from clew.core.plain import PlainMessage
+from clew.core.messages.plain import PlainMessage
 from clew.core.values import Summary
-from clew.runtime.memory.leaving import Kept
+from clew.runtime.memory.learn.finalizer import Kept
 from clew.runtime.memory.values import Arc, Fact, Profile, Rule
-from clew.runtime.searching import Hit
-from clew.runtime.statuses import SessionStatus
+from clew.runtime.search import Hit
+from clew.runtime.sessions.status import SessionStatus
 
 Entry = Fact | Arc | Rule
 MARK, INDENT = "› ", "  "

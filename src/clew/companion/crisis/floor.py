@@ -5,17 +5,72 @@ it states (``statements``). It errs to caution: what a model judges can raise it
 """
 
 import functools
-from collections.abc import Callable, Sequence
+import importlib.resources
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
+from clew.companion.crisis.classifier import Score, remembered, score
+from clew.companion.crisis.concepts import ASKS, OTHERS, QUOTED, Reading, read
 from clew.companion.crisis.lexicon import Lexicon, language_among, lexicon
-from clew.companion.crisis.readers import Score, remembered, score
-from clew.companion.crisis.reading import ASKS, OTHERS, Reading, read
-from clew.companion.crisis.statements import Statement, stated
 from clew.companion.crisis.words import words
 from clew.companion.values import Level
-from clew.runtime.messages import Message
+from clew.runtime.model.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What must stand in one clause, and must not, for a message to say it."""
+
+    name: str
+    kind: str
+    level: int
+    all: frozenset[str]
+    some: Sequence[frozenset[str]]
+    never: frozenset[str]
+
+    def is_in(self, clause: frozenset[str]) -> bool:
+        """Whether a clause says it."""
+        return (
+            self.all <= clause
+            and self.never.isdisjoint(clause)
+            and all(not one.isdisjoint(clause) for one in self.some)
+        )
+
+
+@functools.cache
+def statements() -> Sequence[Statement]:
+    """The statements that come with the companion."""
+    file = importlib.resources.files("clew.companion.crisis").joinpath("statements.toml")
+    read = tomllib.loads(file.read_text("utf-8"))
+    return tuple(_statement(one, read) for one in read["statement"])
+
+
+def _statement(one: Mapping[str, Any], read: Mapping[str, Any]) -> Statement:
+    without = [
+        name for given in one["without"] for name in (read["others"] if given == "others" else [given])
+    ]
+    return Statement(
+        name=one["name"],
+        kind=one["kind"],
+        level=one["level"],
+        all=frozenset(one.get("all", ())),
+        some=tuple(frozenset(names) for names in one.get("some", ())),
+        never=frozenset([*read["never"], *without]) - frozenset(one.get("despite", ())),
+    )
+
+
+def stated(now: Reading) -> list[Statement]:
+    """What a message states, the gravest first. What is quoted, or frightens the person, is no statement."""
+    quoted = now.has(QUOTED) and now.has("says", "fiction", "work", "newsy", "past")
+    if quoted or now.has("unwanted", "-unwanted"):
+        return []
+    found = [one for one in statements() if any(one.is_in(clause) for clause in now.clauses)]
+    return sorted(found, key=lambda one: -one.level)
+
 
 DEFAULT = "en"
 TURNS = 12

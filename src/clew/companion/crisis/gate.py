@@ -11,14 +11,13 @@ from typing import Any
 import clew
 from clew.companion.crisis.floor import Judged, language_of
 from clew.companion.crisis.help import AGAIN, CLARIFY, located, reply, wording_for
-from clew.companion.crisis.judging import Judgement, Settled, checked, request, settle
-from clew.companion.crisis.listening import heard, heard_after, legible
-from clew.companion.crisis.turns import said_by_person, turns_before
+from clew.companion.crisis.judgement import Judgement, Settled, checked, request, settle
+from clew.companion.crisis.message import heard, heard_after, legible, said_by_person, turns_before
 from clew.companion.state import Companion
 from clew.companion.values import Level, assessment
-from clew.runtime.messages import Message
-from clew.runtime.model_boundary import is_unforeseen
-from clew.runtime.safety import gate
+from clew.runtime.execution.safe_reply import gate
+from clew.runtime.model.boundary import is_unforeseen
+from clew.runtime.model.messages import Message
 
 log = logging.getLogger("clew")
 MODEL_SECONDS = 4.0

@@ -7,10 +7,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clew.companion.crisis.floor import ANOTHER
+from clew.companion.crisis.floor import ANOTHER, language_of
 from clew.companion.crisis.lexicon import lexicon
+from clew.companion.crisis.message import legible, said_by_person, turns_before
 from clew.companion.crisis.words import simple, words
+from clew.companion.state import Companion
 from clew.companion.values import Level, Resource, ResourceStatus
+from clew.runtime.context import Context
+from clew.runtime.turn.draft import Delta
 
 MOST = 5
 """How many lines of a country are shown."""
@@ -138,3 +142,28 @@ def _read(name: str) -> Mapping[str, Any]:
     file = importlib.resources.files("clew.companion").joinpath(name)
     found: Mapping[str, Any] = json.loads(file.read_text("utf-8"))
     return found
+
+
+async def crisis_response(state: Companion, ctx: Context) -> Delta:
+    """Say the fixed words that the level asks for: never a model's."""
+    before = await turns_before(state, ctx)
+    region, status = located(said_by_person(state.message, before))
+    language = language_of(legible(state.message), before)
+    text = ctx.turn.safe or _words(state, language, region)
+    style = "crisis_response" if state.crisis.needs_crisis_response else "safety_check"
+    return {
+        "response_text": text,
+        "response_style": style,
+        "response_style_source": "crisis_gate",
+        "inferred_location": region,
+        "found_resources": resources_in(region, language),
+        "resource_lookup_status": status,
+    }
+
+
+def _words(state: Companion, language: str, region: str) -> str:
+    if state.crisis.needs_clarification:
+        return reply(wording_for(Level.UNCLEAR), language, region)
+    if state.crisis.needs_crisis_response:
+        return reply(wording_for(state.crisis.level), language, region)
+    return reply(CHECK, language, region)

@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from clew.companion.exercises.catalogue import Exercise, catalogue
-from clew.companion.exercises.choosing import fitting
-from clew.companion.exercises.stage import under_way
-from clew.companion.offline import OfflineModel, aside
-from clew.companion.remarks import remark_in
-from clew.companion.replies.careful import Careful
-from clew.companion.replies.composing import instructions, unknown_skills
+from clew.companion.exercises.guide import under_way
+from clew.companion.exercises.selection import fitting
+from clew.companion.offline.model import OfflineModel, aside
+from clew.companion.offline.remarks import remark_in
+from clew.companion.replies.filter import Careful
+from clew.companion.replies.prompt import instructions, unknown_skills
 from clew.companion.state import WINDOW, Companion
 from clew.core.errors import DeadlineExceeded, ModelFailed
 from clew.runtime.context import Context
-from clew.runtime.draft import Delta
-from clew.runtime.loop import Stage
-from clew.runtime.messages import Message
-from clew.runtime.models import Model, Part, Reply, Request, Text, Usage
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Model, Part, Reply, Request, Text, Usage
+from clew.runtime.respond.respond import Stage
+from clew.runtime.turn.draft import Delta
 
 CHOICES = 3
 STANDARD = ("box_breathing", "grounding_5_4_3_2_1", "thought_record")

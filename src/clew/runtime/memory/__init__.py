@@ -1,19 +1,14 @@
 """Memory that a person controls: learned by stated rules, seen, corrected, undone, forgotten."""
 
-from clew.runtime.memory.embedders import LocalEmbedder, RemoteEmbedder, named_embedder
-from clew.runtime.memory.embedding import HashingEmbedder
-from clew.runtime.memory.embedding_jobs import embed_due
-from clew.runtime.memory.extracting import Said, said_by_user
-from clew.runtime.memory.finalizing import Finalizer
-from clew.runtime.memory.keeping import Memory, memory_of
-from clew.runtime.memory.merging import Learned
-from clew.runtime.memory.noticing import noticing
-from clew.runtime.memory.promoting import Decision
-from clew.runtime.memory.remembering import Remembered, remember
-from clew.runtime.memory.rendering import EpisodicEntry, SemanticEntry, prompt_part, rendered
-from clew.runtime.memory.retrieving import Limits, Recalled, Retriever, WorkingMemory
-from clew.runtime.memory.settling import settled
-from clew.runtime.memory.stating import stated
+from clew.runtime.memory.learn.extraction import Remembered, Said, remember, said_by_user
+from clew.runtime.memory.learn.finalizer import Finalizer
+from clew.runtime.memory.learn.notice import noticing
+from clew.runtime.memory.learn.promotion import Decision
+from clew.runtime.memory.memory import Memory, memory_of, settled
+from clew.runtime.memory.merge import Learned
+from clew.runtime.memory.phrases.statements import stated
+from clew.runtime.memory.recall.render import EpisodicEntry, SemanticEntry, prompt_part, rendered
+from clew.runtime.memory.recall.retrieval import Limits, Recalled, Retriever, WorkingMemory
 from clew.runtime.memory.values import (
     Arc,
     Candidate,
@@ -26,6 +21,9 @@ from clew.runtime.memory.values import (
     Source,
     Target,
 )
+from clew.runtime.memory.vectors.embedders import LocalEmbedder, RemoteEmbedder, named_embedder
+from clew.runtime.memory.vectors.embedding import HashingEmbedder
+from clew.runtime.memory.vectors.jobs import embed_due
 
 __all__ = [
     "Arc",

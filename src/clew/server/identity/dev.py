@@ -10,7 +10,7 @@ from clew.core.encoding import check_id
 from clew.core.errors import Unauthenticated
 from clew.core.values import DEFAULT_TENANT
 from clew.server.identity.entries import DEFAULT_WORKSPACE, KEY_SCOPES, ROLES
-from clew.server.identity.values import Identity
+from clew.server.identity.identity import Identity
 
 LOCAL_USER = "local"
 EVERYBODY = "*"

@@ -8,16 +8,16 @@ from litestar import get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
 
-from clew.client.bodies import NewExtension, NewPurge
-from clew.client.operations import AuditPage, Counted, CrisisPage, CrisisView
+from clew.api.operators import AuditPage, Counted, CrisisPage, CrisisView
+from clew.api.requests import NewExtension, NewPurge
 from clew.core.encoding import encode, plain
 from clew.core.values import RecordQuery
+from clew.database.audit import subject
+from clew.database.database import Database
 from clew.runtime.crises import CRISIS, Crisis, crises, crisis_of, due, extend, purge
-from clew.server import audit
-from clew.server.callers import ADMIN, AUDITOR, Calling
+from clew.server.http import audit
+from clew.server.http.callers import ADMIN, AUDITOR, Calling
 from clew.server.routes.threads import Cursor, Limit
-from clew.threads.audit import subject
-from clew.threads.database import Database
 
 LINES = "application/x-ndjson"
 LOOKED_THROUGH = 1_000

@@ -9,7 +9,7 @@ import msgspec
 from litestar import get
 from litestar.params import FromPath, QueryParameter
 
-from clew.client.experiments import (
+from clew.api.experiments import (
     ComparedView,
     ComparisonView,
     DatasetPage,
@@ -23,12 +23,12 @@ from clew.client.experiments import (
 )
 from clew.core.encoding import plain
 from clew.core.errors import Forbidden
-from clew.server import audit
-from clew.server.callers import Caller, Calling, named
+from clew.database.database import Database
+from clew.server.http import audit
+from clew.server.http.callers import Caller, Calling, named
 from clew.server.routes.threads import Cursor, Limit
-from clew.threads.database import Database
-from clew.workbench import datasets, experiments
-from clew.workbench.examples import record_id
+from clew.workbench.experiments import datasets, experiments
+from clew.workbench.experiments.examples import record_id
 
 Name = Annotated[str, QueryParameter(min_length=1, max_length=128, description="An experiment.")]
 

@@ -5,11 +5,11 @@ import asyncio
 from litestar import Response, get
 from litestar.datastructures import State
 
-from clew.client.operations import AgentView, Health
+from clew.api.operators import AgentView, Health
 from clew.core.errors import StoreUnavailable
-from clew.server.agents import is_pinned
-from clew.server.callers import NEEDS, OPEN, Calling, Serving
+from clew.server.http.callers import NEEDS, OPEN, Calling, Serving
 from clew.server.identity.entries import OPERATOR
+from clew.server.tenants.agent import is_pinned
 
 READY_SECONDS = 2.0
 STATUSES = ("waiting", "running", "dead")

@@ -6,19 +6,19 @@ from typing import Any
 from litestar import Response, post
 from litestar.params import JSONBody
 
-from clew.client.values import CommittedView
+from clew.api.threads import CommittedView
 from clew.core.encoding import JSON, plain
-from clew.core.manifest import CORE_MEMORY, MEMORY, manifest_from, written
-from clew.core.manifest_files import Place
-from clew.runtime.engine import Runtime
+from clew.core.manifest.document import CORE_MEMORY, MEMORY, manifest_from, written
+from clew.core.manifest.files import Place
+from clew.runtime.runtime import Runtime
 from clew.runtime.settings import now_ms
-from clew.server.callers import Caller, Calling, ThreadId
-from clew.server.describing import VERSIONED
+from clew.server.http.callers import Caller, Calling, ThreadId
+from clew.server.http.openapi import VERSIONED
+from clew.server.http.views import committed_view
 from clew.server.routes.threads import IfMatch, etag, expected
-from clew.server.wire import committed_view
-from clew.workbench import manifests
-from clew.workbench.checkpoints import Checkpoints
-from clew.workbench.volume import Volume
+from clew.workbench.session import manifests
+from clew.workbench.session.checkpoints import Checkpoints
+from clew.workbench.volume.volume import Volume
 
 DOCUMENT = "application/json"
 

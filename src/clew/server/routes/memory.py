@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 from litestar import get, post, put
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
-from clew.client.bodies import NewCorrection, NewForget, NewRecall, NewUndo
-from clew.client.findings import CatchUp, ForgottenView, MemoryPage, UndoneView
+from clew.api.memory import CatchUp, ForgottenView, MemoryPage, UndoneView
+from clew.api.requests import NewCorrection, NewForget, NewRecall, NewUndo
 from clew.core.encoding import JSON, plain
 from clew.core.values import MEMORY
-from clew.runtime.memory.keeping import Memory
-from clew.runtime.memory.rendering import rendered
-from clew.runtime.memory.retrieving import Retriever
-from clew.server.callers import Caller, Calling
+from clew.runtime.memory.memory import Memory
+from clew.runtime.memory.recall.render import rendered
+from clew.runtime.memory.recall.retrieval import Retriever
+from clew.server.http.callers import Caller, Calling
 from clew.server.routes.threads import Cursor, Limit
 
 User = Annotated[str | None, QueryParameter(description="Whose memory, where the credentials name no user.")]

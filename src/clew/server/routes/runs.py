@@ -6,19 +6,19 @@ import msgspec
 from litestar import get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
-from clew.client.bodies import NewDecision, NewDecisions
-from clew.client.experiments import Steps, StepView
-from clew.client.values import Cancelled, RunPage, RunView, TurnView
+from clew.api.experiments import Steps, StepView
+from clew.api.requests import NewDecision, NewDecisions
+from clew.api.threads import Cancelled, RunPage, RunView, TurnView
 from clew.core.encoding import plain
 from clew.core.errors import DecisionRefused, ThreadNotFound
 from clew.core.values import RecordQuery
-from clew.runtime.runs import DONE, KIND, WAITING, Run, run_of
-from clew.runtime.steps import Step, run_steps
-from clew.runtime.suspension import Decision, PassOn, Replay, UseResult, Waiting, suspended_calls
-from clew.server.callers import Caller, Calling
-from clew.server.describing import WORKS
+from clew.runtime.records.runs import DONE, KIND, WAITING, Run, run_of
+from clew.runtime.records.steps import Step, run_steps
+from clew.runtime.turn.approvals import Decision, PassOn, Replay, UseResult, Waiting, suspended_calls
+from clew.server.http.callers import Caller, Calling
+from clew.server.http.openapi import WORKS
+from clew.server.http.views import run_view, turn_view
 from clew.server.routes.threads import Cursor, Limit
-from clew.server.wire import run_view, turn_view
 
 
 @get("/runs", operation_id="list_runs")

@@ -10,10 +10,11 @@ from litestar import Request, Response, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
 
-from clew.client.bodies import (
+from clew.api.messages import EpisodeLeft, EpisodePage
+from clew.api.requests import (
     NewEnd,
 )
-from clew.client.sessions import (
+from clew.api.sessions import (
     EndView,
     ImportView,
     SessionPage,
@@ -24,24 +25,23 @@ from clew.client.sessions import (
     TurnPage,
     UnfinishedView,
 )
-from clew.client.transcripts import EpisodeLeft, EpisodePage
-from clew.companion.memory_control import sentence_of
+from clew.companion.memory.control import sentence_of
 from clew.core.encoding import plain
 from clew.core.errors import InvalidArgument, ThreadNotFound
 from clew.core.values import Head, Item, RecordQuery, Summary
-from clew.runtime.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode, episode_of
-from clew.runtime.memory.keeping import memory_of
-from clew.runtime.memory.leaving import kept_of
-from clew.runtime.messages import CALL, message_of
-from clew.runtime.persons import LEFT_OUT, export_person
-from clew.server.callers import OWN, Caller, Calling, ThreadId, named
-from clew.server.describing import ALSO, TAKES, VERSIONED
-from clew.server.routes import finding, manifests
+from clew.database.archive import export_threads, import_threads
+from clew.runtime.memory.learn.finalizer import kept_of
+from clew.runtime.memory.memory import memory_of
+from clew.runtime.model.messages import CALL, message_of
+from clew.runtime.person_export import LEFT_OUT, export_person
+from clew.runtime.records.episodes import ACTIVE_ROW, ROW, Episode, active_episode, episode, episode_of
+from clew.server.http.callers import OWN, Caller, Calling, ThreadId, named
+from clew.server.http.openapi import ALSO, TAKES, VERSIONED
+from clew.server.http.views import episode_view, waiting_view
+from clew.server.routes import manifests, threads
 from clew.server.routes.memory import User
 from clew.server.routes.threads import Cursor, IfMatch, Limit, Search, expected
 from clew.server.routes.voice import check_there, episode_state
-from clew.server.wire import episode_view, waiting_view
-from clew.threads.archive import export_threads, import_threads
 
 ARCHIVE = "application/x-ndjson"
 ACTIVE_AT_MOST = 200
@@ -73,7 +73,7 @@ async def list_sessions(
     """Sessions, the newest first; with words to search for, those that bear them."""
     list_of = f"sessions\0{search or ''}"
     after = caller.position(cursor, str, list_of)
-    page = await finding.threads(caller.db, after, limit, search)
+    page = await threads.threads(caller.db, after, limit, search)
     found = [_listed(each, await active_episode(caller.db, each.id)) for each in page.threads]
     next = caller.cursor(page.next, list_of) if page.next is not None else None
     return SessionPage(sessions=found, next=next)

@@ -11,7 +11,7 @@ from litestar.datastructures import State
 from litestar.params import FromPath
 from litestar.response import Redirect
 
-from clew.server.callers import OPEN
+from clew.server.http.callers import OPEN
 
 TYPES = {
     "html": "text/html; charset=utf-8",

@@ -8,14 +8,9 @@ from litestar import Request, Response, delete, get, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromQuery, HeaderParameter, JSONBody, QueryParameter
 
-from clew.client.bodies import (
-    NewChangeset,
-    NewFork,
-    NewRewind,
-    NewThread,
-)
-from clew.client.transcripts import MessagePage
-from clew.client.values import (
+from clew.api.messages import MessagePage
+from clew.api.requests import NewChangeset, NewFork, NewRewind, NewThread
+from clew.api.threads import (
     ChangesetPage,
     CommittedView,
     DiffView,
@@ -26,18 +21,19 @@ from clew.client.values import (
     ThreadPage,
     VerdictView,
 )
-from clew.core import making as ops
+from clew.core import patch as ops
 from clew.core.encoding import plain
 from clew.core.errors import InvalidArgument
+from clew.core.messages.projection import plain_messages
 from clew.core.ops import Op
-from clew.core.values import ABOUT, HISTORY, Anywhere, Exact, Expect, Item, Window
-from clew.runtime.inputs import free_id
-from clew.server.callers import Calling, ThreadId
-from clew.server.describing import VERSIONED
-from clew.server.making import created, forked, make
-from clew.server.repeating import KEY, OWN
-from clew.server.routes import finding
-from clew.server.wire import (
+from clew.core.values import ABOUT, HISTORY, Anywhere, Exact, Expect, Item, Page, Summary, Window
+from clew.database.database import Database
+from clew.runtime.state.inputs import free_id
+from clew.server.http.callers import Calling, ThreadId
+from clew.server.http.creation import created, forked, make
+from clew.server.http.idempotency import KEY, OWN
+from clew.server.http.openapi import VERSIONED
+from clew.server.http.views import (
     changeset_view,
     committed_view,
     item_page,
@@ -46,6 +42,61 @@ from clew.server.wire import (
     thread_detail,
     thread_view,
 )
+
+LOOKED_AT_ONCE, LOOKED_THROUGH = 100, 1_000
+"""How many threads a search reads at a time, and for one page."""
+LOOKED_BACK = 8
+"""How many of the newest items may say something."""
+LONGEST = 200
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """Threads of one page, and where the next begins."""
+
+    threads: list[Summary]
+    next: str | None = None
+    broken: dict[str, str] = {}
+
+
+async def threads(db: Database, after: str | None, limit: int, search: str | None) -> Found:
+    """As many threads as are wanted of those that bear the words; fewer if too many had to be looked at."""
+    kept: list[Summary] = []
+    broken: dict[str, str] = {}
+    looked = 0
+    while len(kept) < limit and looked < LOOKED_THROUGH:
+        page, some = await _searched(db, after, limit - len(kept), search)
+        kept += some
+        broken.update(page.broken)
+        looked, after = looked + max(len(page.threads), 1), page.next
+        if after is None:
+            break
+    return Found(threads=kept, next=after, broken=broken)
+
+
+async def _searched(
+    db: Database, after: str | None, wanted: int, search: str | None
+) -> tuple[Page, list[Summary]]:
+    """A page of threads up to as many as are wanted of those that bear the words, and these."""
+    size = wanted if search is None else max(wanted, LOOKED_AT_ONCE)
+    page = await db.threads(limit=size, after=after)
+    kept = [each for each in page.threads if search is None or _bears(each, search)]
+    if len(kept) <= wanted:
+        return page, kept
+    end = page.threads.index(kept[wanted - 1]) + 1
+    return await db.threads(limit=end, after=after), kept[:wanted]
+
+
+def _bears(summary: Summary, search: str) -> bool:
+    words = (summary.id, summary.title or "", *summary.labels)
+    return any(search.casefold() in word.casefold() for word in words)
+
+
+async def last_said(db: Database, thread: str) -> str | None:
+    """The beginning of what was said last in a thread, whatever framework wrote it."""
+    window = await db.thread(thread).items(last=LOOKED_BACK)
+    told = [message.text for message in plain_messages(window) if message.text]
+    return " ".join(told[-1].split())[:LONGEST] if told else None
+
 
 Limit = Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")]
 Cursor = Annotated[str | None, QueryParameter(description="Where the page before ended.")]
@@ -103,11 +154,10 @@ async def list_threads(
 ) -> ThreadPage:
     """Threads, the newest first; with words to search for, those that bear them."""
     list_of = "threads" if search is None else f"threads\0{search}"
-    found = await finding.threads(caller.db, caller.position(cursor, str, list_of), limit, search)
+    found = await threads(caller.db, caller.position(cursor, str, list_of), limit, search)
     return ThreadPage(
         threads=[
-            thread_view(each, await finding.last_said(caller.db, each.id) if last else None)
-            for each in found.threads
+            thread_view(each, await last_said(caller.db, each.id) if last else None) for each in found.threads
         ],
         next=caller.cursor(found.next, list_of) if found.next is not None else None,
         broken=found.broken,

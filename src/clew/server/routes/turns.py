@@ -12,19 +12,19 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 
-from clew.client.bodies import Mode, NewTurn, NewTurnOn
-from clew.client.values import Told, TurnView
+from clew.api.requests import Mode, NewTurn, NewTurnOn
+from clew.api.threads import Told, TurnView
 from clew.core.encoding import check_id
 from clew.core.errors import ClewError
 from clew.runtime.context import MemoryMode
-from clew.runtime.engine import LAST
-from clew.runtime.events import Event, RunFinished
-from clew.runtime.turn_options import TurnOptions
-from clew.server.callers import Caller, Calling, Home, ThreadId, reachable
-from clew.server.describing import ALSO, VERSIONED, WORKS
-from clew.server.repeating import KEY, OWN
-from clew.server.stream import Opened, begun, following, mark_of, turning
-from clew.server.wire import turn_view
+from clew.runtime.execution.turn_options import TurnOptions
+from clew.runtime.records.events import Event, RunFinished
+from clew.runtime.runtime import LAST
+from clew.server.http.callers import Caller, Calling, Home, ThreadId, reachable
+from clew.server.http.idempotency import KEY, OWN
+from clew.server.http.openapi import ALSO, VERSIONED, WORKS
+from clew.server.http.sse import Opened, begun, following, mark_of, turning
+from clew.server.http.views import turn_view
 
 EVENTS = "text/event-stream"
 PEEK_SECONDS = 0.25

@@ -11,22 +11,22 @@ import msgspec
 from litestar import Request, Response, post
 from litestar.params import JSONBody
 
-from clew.client.bodies import Assessed, NewCall, NewSign, NewToolCall, NewUtterance, NewVoiceTurn
-from clew.client.sessions import CallView, EndView, HeardView, ToolView
-from clew.client.values import TurnView
+from clew.api.requests import Assessed, NewCall, NewSign, NewToolCall, NewUtterance, NewVoiceTurn
+from clew.api.sessions import CallView, EndView, HeardView, ToolView
+from clew.api.threads import TurnView
 from clew.core.encoding import check_id
 from clew.core.errors import InvalidArgument
 from clew.runtime.crises import Assessment
-from clew.runtime.episodes import Episode
-from clew.runtime.hearing import Utterance, heard_before
-from clew.runtime.memory.keeping import Memory, memory_of
-from clew.runtime.voice import VoiceCall
-from clew.runtime.voice_tools import Called, call_tool
-from clew.server.callers import Caller, Calling, Home, ThreadId
-from clew.server.realtime import KEY_OF_OPENAI, CallPlan
-from clew.server.repeating import KEY, OWN
+from clew.runtime.memory.memory import Memory, memory_of
+from clew.runtime.records.episodes import Episode
+from clew.runtime.sessions.utterances import Utterance, heard_before
+from clew.runtime.sessions.voice import VoiceCall
+from clew.runtime.sessions.voice_tools import Called, call_tool
+from clew.server.http.callers import Caller, Calling, Home, ThreadId
+from clew.server.http.idempotency import KEY, OWN
+from clew.server.http.views import turn_view
 from clew.server.routes.turns import mode_of
-from clew.server.wire import turn_view
+from clew.server.tenants.realtime import KEY_OF_OPENAI, CallPlan
 
 NO_VOICE = (
     "No calls are made here. Name a realtime model with CLEW_SERVER_VOICE_MODEL, and give the server the "

@@ -9,8 +9,8 @@ import msgspec
 from litestar import Request, Response, delete, get, post, put
 from litestar.params import FromPath, JSONBody, QueryParameter
 
-from clew.client.values import CommittedView
-from clew.client.workbench import (
+from clew.api.threads import CommittedView
+from clew.api.workbench import (
     ArtifactPage,
     ArtifactView,
     BlockView,
@@ -26,18 +26,18 @@ from clew.client.workbench import (
 )
 from clew.core.encoding import plain
 from clew.core.errors import InvalidArgument
-from clew.runtime.inputs import free_id
-from clew.server.callers import Caller, Calling, ThreadId, named
-from clew.server.describing import TAKES, VERSIONED
+from clew.runtime.state.inputs import free_id
+from clew.server.http.callers import Caller, Calling, ThreadId, named
+from clew.server.http.openapi import TAKES, VERSIONED
+from clew.server.http.views import committed_view
 from clew.server.routes.manifests import defaults_of
 from clew.server.routes.threads import Cursor, IfMatch, Limit, etag, expected
-from clew.server.wire import committed_view
 from clew.workbench.artifacts import Artifacts
 from clew.workbench.core_memory import CoreMemory
-from clew.workbench.documents import Condition, Document, Documents
-from clew.workbench.media_types import media_type, sent_as
-from clew.workbench.reading.text import LONGEST
-from clew.workbench.volume import Volume
+from clew.workbench.documents.documents import Condition, Document, Documents
+from clew.workbench.documents.text import LONGEST
+from clew.workbench.volume.media_types import media_type, sent_as
+from clew.workbench.volume.volume import Volume
 
 Whole = Annotated[int, QueryParameter(ge=0, le=1 << 53, description="How many characters to pass over.")]
 Length = Annotated[int, QueryParameter(ge=1, le=LONGEST, description="How many characters to take.")]

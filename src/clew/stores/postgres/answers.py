@@ -10,7 +10,7 @@ from psycopg.types.numeric import Int8
 
 from clew.core.encoding import decode, decoder
 from clew.core.errors import Forbidden, StoreDamaged
-from clew.core.rows import (
+from clew.core.log.rows import (
     Ask,
     AskAnchor,
     AskChangesets,

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 
-from clew.stores.clock import now_ms
+from clew.core.clock import now_ms
 
 ASK_AGAIN_SECONDS = 60.0
 """After so long the server is asked again: two counts of seconds drift apart, and servers are replaced."""

@@ -1,6 +1,7 @@
 """Connections from a pool: one call is one round trip, and no connection is left behind."""
 
 import asyncio
+import re
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -8,14 +9,71 @@ from weakref import WeakSet
 
 import psycopg
 from psycopg import AsyncConnection
-from psycopg.pq import TransactionStatus
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus, Format, TransactionStatus
+from psycopg.pq.abc import PGresult
 from psycopg_pool import AsyncConnectionPool
 
 from clew.stores.postgres.answers import Row, Values
-from clew.stores.postgres.arrays import teach
+from clew.stores.postgres.arrays import teach, wire
 from clew.stores.postgres.errors import translation
 from clew.stores.postgres.schema import QUERIES
-from clew.stores.postgres.statements import Statement
+
+_PLACE = re.compile(rb"%b")
+
+
+def numbered(query: bytes) -> bytes:
+    """A query with its places as the server counts them."""
+    parts = _PLACE.split(query)
+    return parts[0] + b"".join(b"$%d%b" % (number, part) for number, part in enumerate(parts[1:], start=1))
+
+
+class Statement:
+    """A query that answers with one value."""
+
+    def __init__(self, name: str) -> None:
+        self._name = f"clew_{name}".encode()
+        self._query = numbered(QUERIES[name])
+        self._formats = [Format.BINARY] * len(_PLACE.findall(QUERIES[name]))
+        self._prepared: WeakSet[AsyncConnection[Any]] = WeakSet()
+
+    async def value(self, connection: AsyncConnection[Any], values: Values) -> bytes | None:
+        """The value, as the server sent it."""
+        packed = wire(values)
+        async with connection.lock:
+            if connection.prepare_threshold is None:
+                return await self._unprepared(connection, packed)
+            try:
+                return await self._run(connection, packed)
+            except (
+                psycopg.errors.InvalidSqlStatementName
+            ):  # the driver drops all it has prepared now and then
+                self._prepared.discard(connection)
+                return await self._run(connection, packed)
+
+    async def _run(self, connection: AsyncConnection[Any], packed: list[bytes | None]) -> bytes | None:
+        if connection not in self._prepared:
+            await self._prepare(connection)
+        connection.pgconn.send_query_prepared(self._name, packed, self._formats, Format.BINARY)
+        return (await _answer(connection)).get_value(0, 0)
+
+    async def _unprepared(self, connection: AsyncConnection[Any], packed: list[bytes | None]) -> bytes | None:
+        connection.pgconn.send_query_params(self._query, packed, None, self._formats, Format.BINARY)
+        return (await _answer(connection)).get_value(0, 0)
+
+    async def _prepare(self, connection: AsyncConnection[Any]) -> None:
+        connection.pgconn.send_prepare(self._name, self._query)
+        with suppress(psycopg.errors.DuplicatePreparedStatement):  # by another store over this connection
+            await _answer(connection)
+        self._prepared.add(connection)
+
+
+async def _answer(connection: AsyncConnection[Any]) -> PGresult:
+    result: PGresult = (await connection.wait(execute(connection.pgconn)))[-1]
+    if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+        raise psycopg.errors.error_from_result(result, connection.info.encoding)
+    return result
+
 
 OPEN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 CHECK_SECONDS = 5.0

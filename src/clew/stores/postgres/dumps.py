@@ -8,12 +8,12 @@ import psycopg
 from psycopg import AsyncConnection, IsolationLevel
 
 from clew.core.errors import ClewError, InvalidArgument, StoreDamaged, StoreUnavailable
-from clew.core.rows import Ask, Asking, AskTenants, answered_later, ask
+from clew.core.log.rows import Ask, Asking, AskTenants, answered_later, ask
 from clew.core.values import Scope
-from clew.stores.postgres.address import Address
 from clew.stores.postgres.answers import query_of
 from clew.stores.postgres.arrays import teach
 from clew.stores.postgres.errors import said, translation
+from clew.stores.postgres.pool import Address
 from clew.stores.postgres.schema import QUERIES, migrate_over, schema_of
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ import msgspec
 from psycopg.types.numeric import Int8
 
 from clew.core.encoding import encode
-from clew.core.rows import (
+from clew.core.log.rows import (
     AddJob,
     AddThread,
     Advance,
@@ -26,7 +26,7 @@ from clew.core.rows import (
     SaveRecord,
     ThreadRow,
 )
-from clew.core.text import words
+from clew.core.text.words import words
 from clew.core.values import Job
 from clew.stores.postgres.answers import LONGEST_WORD, Values, word
 from clew.stores.postgres.arrays import Blobs, Integers, Keys, Texts

@@ -2,11 +2,102 @@
 
 from contextlib import suppress
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
+import msgspec
+import psycopg
 from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from clew.stores.postgres.address import Address
+from clew.core.errors import InvalidArgument
+from clew.core.redaction import HIDDEN
+
+SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+"""What libpq is told that nobody else may see."""
+UNREADABLE = (
+    "The URL of the database cannot be read. Write it as postgresql://user:password@host:port/database, and "
+    "the signs % @ : / ? # of a name or a password as %25 %40 %3A %2F %3F %23."
+)
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a database is, and how to connect to it."""
+
+    conninfo: str
+    pool_min: int = 1
+    pool_max: int = 10
+    pool_timeout: float = 30.0
+    pooler: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Address({HIDDEN})"  # it holds a password, and may get into a log or a traceback
+
+    @property
+    def prepares(self) -> bool:
+        """Whether statements may be prepared."""
+        return self.pooler is None
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The passwords in it, by libpq's names for them."""
+        options = conninfo_to_dict(self.conninfo)
+        return {name: str(options[name]) for name in SECRETS if options.get(name)}
+
+    @property
+    def public_conninfo(self) -> str:
+        """Everything but the passwords: what may be seen by others on the machine."""
+        options = conninfo_to_dict(self.conninfo)
+        return make_conninfo("", **{name: each for name, each in options.items() if name not in SECRETS})
+
+
+def parse(url: str) -> Address:
+    """The parts of a URL.
+
+    Raises:
+        InvalidArgument: It cannot be read, or one of our own parameters makes no sense.
+    """
+    conninfo, own = _split(url)
+    # What libpq, or Python, says of a URL that it cannot read may be a part of the password. So neither is
+    # repeated, nor kept as the cause of the error that is raised.
+    if conninfo is None:
+        raise InvalidArgument(problem=UNREADABLE)
+    try:
+        address = msgspec.convert({"conninfo": conninfo, **own}, Address, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(problem=f"The URL's parameters cannot be used: {error}.") from error
+    if not 0 <= address.pool_min <= max(1, address.pool_max) or address.pool_max < 1:
+        raise InvalidArgument(problem="The URL asks for a pool with more connections at least than at most.")
+    if address.pooler not in (None, "transaction"):
+        raise InvalidArgument(problem=f"pooler={address.pooler!r} is not known; say pooler=transaction.")
+    return address
+
+
+def _split(url: str) -> tuple[str | None, dict[str, str]]:
+    """What libpq is told, or None if it cannot read that; and our own parameters."""
+    try:
+        place, _, query = url.partition("?")
+        given = dict(parse_qsl(query, keep_blank_values=True))
+        own = {name: given.pop(name) for name in Address.__struct_fields__[1:] if name in given}
+        conninfo = f"{place}?{urlencode(given)}"
+        options = conninfo_to_dict(conninfo)
+    except (ValueError, psycopg.Error):
+        return None, {}
+    return (conninfo if _is_plain(url, str(options.get("port") or "")) else None), own
+
+
+def _is_plain(url: str, port: str) -> bool:
+    """Whether no part of a password can have been taken for a host, a port or a database.
+
+    An ``@``, ``/``, ``?`` or ``#`` that is not escaped ends a password early, and libpq would name the rest
+    of it in its errors.
+    """
+    rest = url.partition("://")[2]
+    ends = [rest.find(sign) for sign in "/?#" if sign in rest]
+    login, at, beyond = rest.partition("@")
+    is_whole = not at or ("@" not in beyond and all(len(login) < end for end in ends))
+    return is_whole and all(number.isdecimal() for number in port.split(",") if number)
+
 
 AGAIN_SECONDS = 3.0
 """How long the pool tries by itself, with pauses twice as long each time; then it is told to begin anew."""

@@ -7,10 +7,10 @@ import psycopg
 from psycopg import AsyncConnection
 
 from clew.core.errors import ClewError, NotMigrated, StoreUnavailable
-from clew.core.migrations import numbered, pending
-from clew.core.queries import parse_queries
-from clew.stores.postgres.address import parse
+from clew.stores.migrations import numbered, pending
 from clew.stores.postgres.errors import STORE, said, translation
+from clew.stores.postgres.pool import parse
+from clew.stores.queries import parse_queries
 
 _here = resources.files("clew.stores.postgres")
 QUERIES = {

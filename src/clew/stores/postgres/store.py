@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg.types.numeric import Int8
 from psycopg_pool import AsyncConnectionPool
 
+from clew.core.clock import Chance
 from clew.core.errors import (
     OutcomeUnknown,
     StoreBusy,
@@ -16,30 +17,25 @@ from clew.core.errors import (
     StoreUnavailable,
     ThreadNotFound,
 )
-from clew.core.heads import Heads
-from clew.core.jobs import LOST, latest_ms
-from clew.core.owners import obstacle
-from clew.core.planning import Plan, Setting
+from clew.core.log.commit import Plan, Setting
+from clew.core.log.heads import Heads
+from clew.core.log.jobs import LOST, latest_ms
+from clew.core.log.owners import obstacle
+from clew.core.log.rows import Advance, Ask, Asking, AskThread, Effect, answered_later, ask
 from clew.core.ports import Report, Scrubbed
-from clew.core.rows import Advance, Ask, Asking, AskThread, Effect, answered_later, ask
 from clew.core.values import Job, Limits, Scope
-from clew.stores.chance import Chance
-from clew.stores.postgres.address import parse
 from clew.stores.postgres.answers import Row, job_of, query_of
 from clew.stores.postgres.arrays import Texts
+from clew.stores.postgres.batches import Flights, Turns
 from clew.stores.postgres.clock import ServerClock
-from clew.stores.postgres.connections import Connections, over, told
+from clew.stores.postgres.connections import Connections, Statement, over, told
 from clew.stores.postgres.effects import alone, calls_of, together
 from clew.stores.postgres.errors import STORE, ConnectionLost, Gone, StaleEffect, TryAgain
-from clew.stores.postgres.flights import Flights
-from clew.stores.postgres.pool import Pool
-from clew.stores.postgres.report import report_of
+from clew.stores.postgres.pool import Pool, parse
 from clew.stores.postgres.schema import ensure_schema
-from clew.stores.postgres.scrubbing import scrubbed
-from clew.stores.postgres.statements import Statement
-from clew.stores.postgres.turns import Turns
+from clew.stores.postgres.vacuum import report_of, scrubbed
 from clew.stores.process import OwningProcess
-from clew.stores.waking import Asked, Wakes
+from clew.stores.watch import Asked, Wakes
 
 T = TypeVar("T")
 Planning: TypeAlias = Callable[[Setting], Asking[Plan]]

@@ -8,7 +8,7 @@ import apsw
 
 from clew.core.encoding import decode, decoder, encode
 from clew.core.errors import StoreDamaged
-from clew.core.rows import (
+from clew.core.log.rows import (
     Ask,
     AskAnchor,
     AskChangesets,
@@ -40,8 +40,7 @@ from clew.core.rows import (
     Unreadable,
 )
 from clew.core.values import Counters, Found, Job, Record, Scope
-from clew.stores.sqlite.connection import QUERIES, rows_of
-from clew.stores.sqlite.logs import LogKeys
+from clew.stores.sqlite.connection import QUERIES, LogKeys, rows_of
 
 _counters = decoder(Counters)
 _segments = decoder(tuple[Segment, ...])

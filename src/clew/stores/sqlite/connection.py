@@ -1,17 +1,55 @@
 """Opening the file: what it is, what it must become, and how it is written."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from clew.core.errors import NotMigrated, StorageError, StoreDamaged
-from clew.core.migrations import numbered, pending
-from clew.core.queries import parse_queries
-from clew.stores.sqlite.errors import translated
+from clew.core.errors import (
+    ClewError,
+    NotMigrated,
+    StorageError,
+    StorageFull,
+    StoreBusy,
+    StoreDamaged,
+    StoreReadOnly,
+)
+from clew.stores.migrations import numbered, pending
+from clew.stores.queries import parse_queries
 from clew.stores.sqlite.wal import has_frames, refuse_orphan
+
+DAMAGE = (apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
+"""Reported as errors of the disk, but it is the content that is wrong."""
+
+
+@contextmanager
+def translated(store: str) -> Iterator[None]:
+    """Raise our errors for those of the driver."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise ours(error, store) from error
+
+
+def ours(error: apsw.Error, store: str) -> ClewError:
+    """Our error for one of the driver."""
+    if getattr(error, "extendedresult", None) in DAMAGE:
+        return StoreDamaged(store=store, problem="a page points beyond the end of the file")
+    match error:
+        case apsw.FullError():
+            return StorageFull(store=store)
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(store=store)
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | apsw.AuthError():
+            return StoreReadOnly(store=store)
+        case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
+            return StoreDamaged(store=store, problem=str(error))
+    return StorageError(store=store, problem=str(error))
+
 
 APPLICATION_ID = 0x434C4557  # "CLEW"
 BUSY_SECONDS = 30.0
@@ -209,3 +247,41 @@ def _use_wal(connection: apsw.Connection, path: str) -> None:
             )
         return
     raise apsw.BusyError("journal mode")
+
+
+MOST = 10_000
+
+
+class LogKeys:
+    """Which number each thread's log has. Numbers are never used again, so an old one finds nothing wrong."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[int, str], int] = {}
+
+    def get(self, connection: apsw.Connection, thread: int, name: str) -> int | None:
+        """The number of a thread's log; None if it has none yet."""
+        key = self._keys.get((thread, name))
+        if key is None:
+            rows = rows_of(connection, QUERIES["log"], (thread, name))
+            if not rows:
+                return None
+            key = self._remember(thread, name, int(rows[0][0]))
+        return key
+
+    def made(self, connection: apsw.Connection, thread: int, name: str) -> int:
+        """The number of a thread's log, made if it has none yet."""
+        key = self.get(connection, thread, name)
+        if key is None:
+            rows = rows_of(connection, QUERIES["add_log"], (thread, name))
+            key = self._remember(thread, name, int(rows[0][0]))
+        return key
+
+    def forget(self) -> None:
+        """Forget everything: a transaction that made some of them was undone."""
+        self._keys.clear()
+
+    def _remember(self, thread: int, name: str, key: int) -> int:
+        if len(self._keys) >= MOST:
+            self._keys.clear()
+        self._keys[thread, name] = key
+        return key

@@ -8,7 +8,7 @@ import apsw
 import msgspec
 
 from clew.core.encoding import encode
-from clew.core.rows import (
+from clew.core.log.rows import (
     AddJob,
     AddThread,
     Advance,
@@ -28,11 +28,10 @@ from clew.core.rows import (
     Stale,
     ThreadRow,
 )
-from clew.core.text import words
+from clew.core.text.words import words
 from clew.core.values import Job, Scope
 from clew.stores.sqlite.answers import scope_term, thread_term
-from clew.stores.sqlite.connection import QUERIES, rows_of
-from clew.stores.sqlite.logs import LogKeys
+from clew.stores.sqlite.connection import QUERIES, LogKeys, rows_of
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 _ADVANCE: Final = QUERIES["advance"]

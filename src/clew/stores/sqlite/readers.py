@@ -19,7 +19,7 @@ import apsw
 import msgspec
 
 from clew.core.errors import InvalidArgument, StoreClosed
-from clew.core.rows import (
+from clew.core.log.rows import (
     Ask,
     AskAnchor,
     AskChangesets,
@@ -37,7 +37,7 @@ from clew.core.rows import (
     answered_while,
     rest_of,
 )
-from clew.stores.sqlite.errors import ours
+from clew.stores.sqlite.connection import ours
 from clew.stores.sqlite.open_file import OpenFile
 
 T = TypeVar("T")

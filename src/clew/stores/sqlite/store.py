@@ -8,34 +8,33 @@ from typing import Self, TypeVar
 
 import apsw
 
+from clew.core.clock import Chance, now_ms
 from clew.core.errors import InvalidArgument, StorageError
-from clew.core.planning import Plan, Setting, plan_claim
+from clew.core.log.commit import Plan, Setting, plan_claim
+from clew.core.log.rows import Asking, AskThread, MoveJob, ask
 from clew.core.ports import Report, Scrubbed
-from clew.core.rows import Asking, AskThread, MoveJob, ask
 from clew.core.values import Job, Limits, Scope
-from clew.stores.chance import Chance
-from clew.stores.clock import now_ms
 from clew.stores.interruption import run_in_thread
 from clew.stores.process import OwningProcess
 from clew.stores.sqlite.answers import Answers
+from clew.stores.sqlite.change_poll import FileLookout
 from clew.stores.sqlite.connection import (
     FORMAT,
     OPEN_EXISTING,
+    LogKeys,
     check_file,
     close_refused,
     connect,
     damage_in,
     prepare_file,
+    translated,
 )
-from clew.stores.sqlite.errors import translated
-from clew.stores.sqlite.logs import LogKeys
-from clew.stores.sqlite.lookout import FileLookout
 from clew.stores.sqlite.open_file import OpenFile
 from clew.stores.sqlite.readers import Readers
-from clew.stores.sqlite.scrubbing import BEYOND, scrub
+from clew.stores.sqlite.vacuum import BEYOND, scrub
 from clew.stores.sqlite.wal import refuse_orphan
 from clew.stores.sqlite.writer import Writer
-from clew.stores.waking import Wakes
+from clew.stores.watch import Wakes
 
 T = TypeVar("T")
 READERS = 3

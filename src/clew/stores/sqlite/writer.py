@@ -13,16 +13,14 @@ from typing import Any, Self, TypeAlias
 import apsw
 
 from clew.core.errors import ClewError, InvalidArgument, StorageError, StoreClosed, StoreFileLost
-from clew.core.heads import Heads
-from clew.core.owners import obstacle
-from clew.core.planning import Known, Plan, Setting
-from clew.core.rows import Advance, Asking, Effect, Stale, answered
+from clew.core.log.commit import Known, Plan, Setting
+from clew.core.log.heads import Heads
+from clew.core.log.owners import obstacle
+from clew.core.log.rows import Advance, Asking, Effect, Stale, answered
 from clew.core.values import Scope
 from clew.stores.sqlite.answers import Answers
-from clew.stores.sqlite.connection import QUERIES, check_format, rows_of
+from clew.stores.sqlite.connection import QUERIES, LogKeys, check_format, ours, rows_of
 from clew.stores.sqlite.effects import Effects
-from clew.stores.sqlite.errors import ours
-from clew.stores.sqlite.logs import LogKeys
 from clew.stores.sqlite.open_file import OpenFile
 
 MOST_TOGETHER = 128

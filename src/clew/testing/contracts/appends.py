@@ -7,15 +7,15 @@ import asyncio
 import msgspec
 import pytest
 
-from clew.core import making
+from clew.core import patch
 from clew.core.errors import ThreadExists, ThreadNotFound, VersionConflict
 from clew.core.items import assistant, user
 from clew.core.values import Absent, Anywhere, AppendTo, Changeset, Committed, Exact, Item
+from clew.database.database import Database
+from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.reading import everything, said
-from clew.testing.given import Given, Opening
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.testing.contracts.common import everything, said
+from clew.testing.fixtures import Given, Opening
 
 FULL = Changeset(
     items=(
@@ -31,7 +31,7 @@ FULL = Changeset(
         ),
         Item(body=b"\x00\xffraw", codec="msgpack", format="langchain", id="m-2"),
     ),
-    patches=(making.set(["mood"], "calm"), making.increment(["turns"]), making.union(["tags"], ["b", "a"])),
+    patches=(patch.set(["mood"], "calm"), patch.increment(["turns"]), patch.union(["tags"], ["b", "a"])),
     snapshot={"base": {"kept": 1.5}},
     state_actions=({"name": "calm_down", "arguments": {"by": 1}}, "noted"),
     reason="UserMessage",
@@ -74,11 +74,11 @@ class AppendContract(Given):
 
     @pytest.mark.promise("T-01")
     async def test_a_refused_append_changes_nothing(self, thread: Thread) -> None:
-        await thread.append(items=[user("first")], patches=[making.set(["a"], 1)], expect=Exact(0))
+        await thread.append(items=[user("first")], patches=[patch.set(["a"], 1)], expect=Exact(0))
         before = await everything(thread)
 
         with pytest.raises(VersionConflict):
-            await thread.append(items=[user("second")], patches=[making.set(["a"], 2)], expect=Exact(0))
+            await thread.append(items=[user("second")], patches=[patch.set(["a"], 2)], expect=Exact(0))
         assert await everything(thread) == before
 
     @pytest.mark.promise("T-01")
@@ -142,7 +142,7 @@ class AppendContract(Given):
                 head = await thread.head()
                 try:
                     await thread.append(
-                        patches=[making.set(["sum"], head.state.get("sum", 0) + n)],
+                        patches=[patch.set(["sum"], head.state.get("sum", 0) + n)],
                         expect=Exact(head.version),
                     )
                     return
@@ -223,8 +223,8 @@ class AppendContract(Given):
 
     @pytest.mark.promise("T-06")
     async def test_a_snapshot_replaces_the_state_before_the_patches_apply(self, thread: Thread) -> None:
-        await thread.append(patches=[making.set(["old"], 1), making.set(["n"], 10)])
-        await thread.append(snapshot={"n": 1}, patches=[making.increment(["n"], 5)])
+        await thread.append(patches=[patch.set(["old"], 1), patch.set(["n"], 10)])
+        await thread.append(snapshot={"n": 1}, patches=[patch.increment(["n"], 5)])
 
         assert await thread.state() == {"n": 6}
 
@@ -234,7 +234,7 @@ class AppendContract(Given):
     ) -> None:
         async with self.reopening(opening, clock) as db:
             thread = await db.create("thread")
-            await thread.append(snapshot={"n": 1}, patches=[making.increment(["n"], 5)])
+            await thread.append(snapshot={"n": 1}, patches=[patch.increment(["n"], 5)])
         async with self.reopening(opening, clock) as db:
             state = await db.thread("thread").state()
 
@@ -242,7 +242,7 @@ class AppendContract(Given):
 
     @pytest.mark.promise("T-06")
     async def test_an_empty_snapshot_empties_the_state(self, thread: Thread) -> None:
-        await thread.append(patches=[making.set(["old"], 1)])
+        await thread.append(patches=[patch.set(["old"], 1)])
         await thread.append(snapshot={})
 
         assert await thread.state() == {}
@@ -251,7 +251,7 @@ class AppendContract(Given):
     async def test_an_ordinary_changeset_holds_no_snapshot(self, thread: Thread) -> None:
         for n in range(5):
             await thread.append(
-                items=[assistant("x" * 3000)], patches=[making.set(["n"], "y" * 3000 + str(n))]
+                items=[assistant("x" * 3000)], patches=[patch.set(["n"], "y" * 3000 + str(n))]
             )
 
         assert [change.snapshot for change in await thread.changesets()] == [None] * 5
@@ -259,7 +259,7 @@ class AppendContract(Given):
     @pytest.mark.promise("T-01")
     async def test_one_commit_may_append_to_a_thread_twice(self, db: Database, thread: Thread) -> None:
         writes = [
-            AppendTo(thread="thread", change=Changeset(patches=(making.increment(["n"]),)), expect=Exact(at))
+            AppendTo(thread="thread", change=Changeset(patches=(patch.increment(["n"]),)), expect=Exact(at))
             for at in (0, 1)
         ]
         results = await db.commit(writes)
@@ -270,7 +270,7 @@ class AppendContract(Given):
     @pytest.mark.promise("T-01")
     async def test_what_was_appended_is_not_shared_with_the_caller(self, thread: Thread) -> None:
         body, value = {"content": ["a"]}, {"list": [1]}
-        await thread.append(items=[Item(body=body)], patches=[making.set(["v"], value)])
+        await thread.append(items=[Item(body=body)], patches=[patch.set(["v"], value)])
         body["content"].append("b")
         value["list"].append(2)
         (await thread.state())["v"]["list"].append(3)

@@ -11,16 +11,16 @@ from uuid import UUID
 
 import pytest
 
-from clew.core import making
+from clew.core import patch
 from clew.core.errors import ClewError, InvalidId, InvalidInput, InvalidValue, TooLarge
 from clew.core.items import user
 from clew.core.ports import Store
 from clew.core.values import Absent, Changeset, Cut, Item, Job, Limits, Record, RecordQuery
+from clew.database.database import Database
+from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.reading import everything
-from clew.testing.given import Given, Opening
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.testing.contracts.common import everything
+from clew.testing.fixtures import Given, Opening
 
 
 def nested(depth: int) -> Any:
@@ -167,9 +167,9 @@ OPTIONAL_ID_USES: Final[dict[str, Use]] = {
 VALUE_USES: Final[dict[str, Use]] = {
     "body": lambda db, value: db.thread("thread").append(items=[user("fine"), Item(body=value)]),
     "part of a body": lambda db, value: db.thread("thread").append(items=[user({"a": [1, value]})]),
-    "patch": lambda db, value: db.thread("thread").append(patches=[making.set(["a"], value)]),
+    "patch": lambda db, value: db.thread("thread").append(patches=[patch.set(["a"], value)]),
     "part of a patch": lambda db, value: db.thread("thread").append(
-        patches=[making.merge([], {"a": [value]})]
+        patches=[patch.merge([], {"a": [value]})]
     ),
     "snapshot": lambda db, value: db.thread("thread").append(snapshot={"a": value}),
     "state action": lambda db, value: db.thread("thread").append(state_actions=[value]),
@@ -212,17 +212,17 @@ NONSENSE: Final[dict[str, Callable[[Any], Awaitable[object]]]] = {
     ),
     "a snapshot that is no object": lambda db: db.thread("thread").append(snapshot=WRONG),
     "an increment by NaN": lambda db: db.thread("thread").append(
-        patches=[making.increment(["a"], float("nan"))]
+        patches=[patch.increment(["a"], float("nan"))]
     ),
     "an increment by truth": lambda db: db.thread("thread").append(
-        patches=[making.increment(["a"], value=True)]
+        patches=[patch.increment(["a"], value=True)]
     ),
-    "a merge of a list": lambda db: db.thread("thread").append(patches=[making.merge(["a"], WRONG)]),
-    "a path with a fraction": lambda db: db.thread("thread").append(patches=[making.set([WRONG], 1)]),
+    "a merge of a list": lambda db: db.thread("thread").append(patches=[patch.merge(["a"], WRONG)]),
+    "a path with a fraction": lambda db: db.thread("thread").append(patches=[patch.set([WRONG], 1)]),
     "a path with half a surrogate pair": lambda db: db.thread("thread").append(
-        patches=[making.set(["\ud800"], 1)]
+        patches=[patch.set(["\ud800"], 1)]
     ),
-    "a path in a path": lambda db: db.thread("thread").append(patches=[making.set([NAMES], 1)]),
+    "a path in a path": lambda db: db.thread("thread").append(patches=[patch.set([NAMES], 1)]),
     "text that is no item": lambda db: db.thread("thread").append(items=["text"]),
     "text that is no op": lambda db: db.thread("thread").append(patches=["text"]),
     "a version that is a truth": lambda db: db.thread("thread").append(items=[user("fine")], expect=True),
@@ -279,7 +279,7 @@ class BadInputContract(Given):
     async def test_odd_json_comes_back_to_the_byte(self, db: Database, thread: Thread, value: Any) -> None:
         change = Changeset(
             items=(Item(body=value),),
-            patches=(making.set(["a"], value),),
+            patches=(patch.set(["a"], value),),
             state_actions=(value,),
             run_meta={"a": value},
         )
@@ -305,7 +305,7 @@ class BadInputContract(Given):
     ) -> None:
         async with self.reopening(opening, clock) as db:
             thread = await db.create("thread")
-            await thread.append(items=[user("a\x00b")], patches=[making.set(["k\x00"], "\x00")])
+            await thread.append(items=[user("a\x00b")], patches=[patch.set(["k\x00"], "\x00")])
         async with self.reopening(opening, clock) as db:
             thread = db.thread("thread")
             found = (await thread.items())[0].body["content"], await thread.state()
@@ -362,7 +362,7 @@ class BadInputContract(Given):
             lambda: db.records.put(Record(kind="k", id="r", body=large)),
             lambda: db.jobs.enqueue(Job(id="j", kind="k", body=large)),
             lambda: thread.append(items=[user("x" * 900)] * 4),
-            lambda: thread.append(patches=[making.set(["a"], large * 3)]),
+            lambda: thread.append(patches=[patch.set(["a"], large * 3)]),
             lambda: thread.append(snapshot={"a": large * 3}),
         ]
         found = [type(await refusal(attempt)) for attempt in attempts]
@@ -381,7 +381,7 @@ class BadInputContract(Given):
     @pytest.mark.promise("S-05")
     async def test_a_large_body_comes_back(self, thread: Thread) -> None:
         text = "0123456789abcdef" * (128 * 1024)
-        await thread.append(items=[user(text)], patches=[making.set(["a"], text)])
+        await thread.append(items=[user(text)], patches=[patch.set(["a"], text)])
 
         assert (await thread.items())[0].body["content"] == text
         assert (await thread.state())["a"] == text

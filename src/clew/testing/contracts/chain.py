@@ -4,15 +4,16 @@
 
 import pytest
 
-from clew.core import making, reading
+from clew.core import patch
 from clew.core.items import user
+from clew.core.log import reader
 from clew.core.ports import Store
 from clew.core.values import Changeset, Scope
+from clew.database.thread import Thread
 from clew.testing.clock import Clock
 from clew.testing.contracts.travel import written
 from clew.testing.damage import Damage
-from clew.testing.given import Given, Opening
-from clew.threads.thread import Thread
+from clew.testing.fixtures import Given, Opening
 
 
 class ChainContract(Given):
@@ -85,7 +86,7 @@ class ChainContract(Given):
         self, thread: Thread, damage: Damage | None, version: int
     ) -> None:
         for n in range(5):
-            await thread.append(patches=[making.set(["n"], n)])
+            await thread.append(patches=[patch.set(["n"], n)])
         await self.damaging(damage).drop("thread", version)
         verdict = await thread.verify()
 
@@ -96,7 +97,7 @@ class ChainContract(Given):
         self, thread: Thread, damage: Damage | None
     ) -> None:
         for n in range(5):
-            await thread.append(patches=[making.set(["n"], n)])
+            await thread.append(patches=[patch.set(["n"], n)])
         kept = (await thread.verify()).hash
         await self.damaging(damage).drop("thread", 5)
         verdict = await thread.verify()
@@ -106,7 +107,7 @@ class ChainContract(Given):
     @pytest.mark.promise("B-06")
     async def test_reordered_changesets_are_found(self, thread: Thread, damage: Damage | None) -> None:
         for n in range(5):
-            await thread.append(patches=[making.set([f"k{n}"], n)])
+            await thread.append(patches=[patch.set([f"k{n}"], n)])
         await self.damaging(damage).swap("thread", 2, 4)
         verdict = await thread.verify()
 
@@ -129,9 +130,9 @@ class ChainContract(Given):
     @pytest.mark.promise("B-06")
     async def test_the_same_words_have_salts_of_their_own(self, store: Store, thread: Thread) -> None:
         for _ in range(3):
-            await thread.append(items=[user("yes"), user("yes")], patches=[making.set(["n"], 1)])
-        row = await store.read(Scope(), reading.read_thread("thread"))
-        log = await store.read(Scope(), reading.read_log(row, 0, None, 10))
+            await thread.append(items=[user("yes"), user("yes")], patches=[patch.set(["n"], 1)])
+        row = await store.read(Scope(), reader.read_thread("thread"))
+        log = await store.read(Scope(), reader.read_log(row, 0, None, 10))
 
         salts = [change.salt for change, _ in log] + [item.salt for _, items in log for item in items]
         assert {len(salt or b"") for salt in salts} == {16}

@@ -7,9 +7,9 @@ import pytest
 from clew.core.errors import InvalidArgument, TranscriptBroken
 from clew.core.items import call, repair, result, user
 from clew.core.values import Item
-from clew.testing.contracts.reading import said
-from clew.testing.given import Given
-from clew.threads.thread import Thread
+from clew.database.thread import Thread
+from clew.testing.contracts.common import said
+from clew.testing.fixtures import Given
 
 
 def guest(text: str) -> Item:

@@ -8,20 +8,20 @@ from typing import Final, Literal
 
 import pytest
 
-from clew.core import making
+from clew.core import patch
 from clew.core.errors import ClewError, StoreFailed
 from clew.core.items import user
 from clew.core.ports import Store
 from clew.core.values import Absent, Changeset, Scope
-from clew.testing.contracts.reading import said
+from clew.database.database import Database
+from clew.database.thread import Thread
+from clew.testing.contracts.common import said
 from clew.testing.faults import FailingStore
-from clew.testing.given import Given
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.testing.fixtures import Given
 
 Attempt = Callable[[Database], Awaitable[object]]
 BATCH: Final = Changeset(
-    items=tuple(user(f"b{n}") for n in range(4)), patches=(making.increment(["n"]),), key="k"
+    items=tuple(user(f"b{n}") for n in range(4)), patches=(patch.increment(["n"]),), key="k"
 )
 ATTEMPTS: Final[dict[str, tuple[Attempt, list[list[str]]]]] = {
     "append": (lambda db: db.thread("thread").append(BATCH), [["a", "b0", "b1", "b2", "b3"]]),

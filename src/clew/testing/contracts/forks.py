@@ -4,22 +4,22 @@
 
 import pytest
 
-from clew.core import making
+from clew.core import patch
 from clew.core.errors import ThreadExists, ThreadNotFound, VersionConflict, VersionNotFound
 from clew.core.items import user
 from clew.core.ops import apply, diff
 from clew.core.values import Exact, Parent
+from clew.database.database import Database
+from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.reading import canonical, everything, replayed, said
-from clew.testing.given import Given, Opening
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.testing.contracts.common import canonical, everything, replayed, said
+from clew.testing.fixtures import Given, Opening
 
 
 async def turns(thread: Thread, name: str, count: int) -> None:
     """Append some changesets with an item and a patch each."""
     for n in range(count):
-        await thread.append(items=[user(f"{name}{n}")], patches=[making.append(["seen"], f"{name}{n}")])
+        await thread.append(items=[user(f"{name}{n}")], patches=[patch.append(["seen"], f"{name}{n}")])
 
 
 class ForkContract(Given):
@@ -260,7 +260,7 @@ class ForkContract(Given):
     async def test_the_difference_of_two_branches_leads_from_one_to_the_other(self, thread: Thread) -> None:
         await turns(thread, "a", 2)
         fork = await thread.fork("fork", at=1)
-        await fork.append(patches=[making.set(["mood"], "calm"), making.delete(["seen"])])
+        await fork.append(patches=[patch.set(["mood"], "calm"), patch.delete(["seen"])])
         ours, theirs = await thread.state(), await fork.state()
 
         assert canonical(apply(ours, diff(ours, theirs))) == canonical(theirs)

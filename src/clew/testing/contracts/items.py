@@ -7,12 +7,12 @@ import pytest
 from clew.core.errors import InvalidArgument, InvalidValue, LogFull, StoreDamaged
 from clew.core.items import user
 from clew.core.values import Absent, Item
+from clew.database.database import Database
+from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.reading import everything, said
+from clew.testing.contracts.common import everything, said
 from clew.testing.damage import Damage
-from clew.testing.given import Given, Opening
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.testing.fixtures import Given, Opening
 
 UNREADABLE = b"\xff{not json"
 

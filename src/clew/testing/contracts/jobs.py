@@ -8,9 +8,9 @@ import pytest
 
 from clew.core.errors import ClaimLost, InvalidArgument, RecordNotFound
 from clew.core.values import Job
+from clew.database.database import Database
 from clew.testing.clock import Clock
-from clew.testing.given import Given, Opening
-from clew.threads.database import Database
+from clew.testing.fixtures import Given, Opening
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -7,19 +7,19 @@ import asyncio
 import msgspec
 import pytest
 
-from clew.core import making
+from clew.core import patch
 from clew.core.errors import ClewError, InvalidArgument, KeyReused, VersionConflict
 from clew.core.items import call, result, user
 from clew.core.ports import Store
 from clew.core.values import Absent, AppendTo, Changeset, Exact
+from clew.database.database import Database
+from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.reading import everything, said
+from clew.testing.contracts.common import everything, said
 from clew.testing.faults import FailingStore
-from clew.testing.given import Given, Opening
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.testing.fixtures import Given, Opening
 
-CHANGE = Changeset(items=(user("Hi"),), patches=(making.increment(["n"]),), key="request")
+CHANGE = Changeset(items=(user("Hi"),), patches=(patch.increment(["n"]),), key="request")
 
 
 class IdempotencyContract(Given):
@@ -58,7 +58,7 @@ class IdempotencyContract(Given):
             msgspec.structs.replace(CHANGE, items=(user("Ho"),)),
             msgspec.structs.replace(CHANGE, items=()),
             msgspec.structs.replace(CHANGE, patches=()),
-            msgspec.structs.replace(CHANGE, patches=(making.increment(["n"], 2),)),
+            msgspec.structs.replace(CHANGE, patches=(patch.increment(["n"], 2),)),
             msgspec.structs.replace(CHANGE, reason="other"),
             msgspec.structs.replace(CHANGE, run_id="other"),
             msgspec.structs.replace(CHANGE, state_actions=("other",)),
@@ -91,12 +91,12 @@ class IdempotencyContract(Given):
 
     @pytest.mark.promise("B-02", "B-05")
     async def test_a_repetition_that_would_not_fit_any_more_is_no_error(self, thread: Thread) -> None:
-        await thread.append(items=[call("c", "f", {})], patches=[making.set(["a"], [1])])
-        answer = Changeset(items=(result("c", 1),), patches=(making.set(["a"], "text"),), key="answer")
-        fork = Changeset(patches=(making.delete(["a"]), making.insert(["b"], 0, 1)), key="insert")
-        await thread.append(patches=[making.set(["b"], [])])
+        await thread.append(items=[call("c", "f", {})], patches=[patch.set(["a"], [1])])
+        answer = Changeset(items=(result("c", 1),), patches=(patch.set(["a"], "text"),), key="answer")
+        fork = Changeset(patches=(patch.delete(["a"]), patch.insert(["b"], 0, 1)), key="insert")
+        await thread.append(patches=[patch.set(["b"], [])])
         first = [await thread.append(answer), await thread.append(fork)]
-        await thread.append(patches=[making.delete(["b"])])
+        await thread.append(patches=[patch.delete(["b"])])
         again = [await thread.append(answer), await thread.append(fork)]
 
         assert [done.hash for done in again] == [done.hash for done in first]

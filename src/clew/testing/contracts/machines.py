@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from clew.testing.given import Given, Opening
+from clew.testing.fixtures import Given, Opening
 from clew.testing.machine import run_machine
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from clew.core import making
+from clew.core import patch
 from clew.core.errors import (
     ClaimLost,
     ClewError,
@@ -19,7 +19,7 @@ from clew.core.errors import (
     VersionConflict,
 )
 from clew.core.items import user
-from clew.core.rows import AskRecordsNamed, ask
+from clew.core.log.rows import AskRecordsNamed, ask
 from clew.core.values import (
     Absent,
     AppendTo,
@@ -37,11 +37,11 @@ from clew.core.values import (
     Scope,
     Write,
 )
+from clew.database.database import Database
+from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.reading import said
-from clew.testing.given import Given, Opening
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.testing.contracts.common import said
+from clew.testing.fixtures import Given, Opening
 
 FACT: Final = Record(
     kind="fact", id="f-1", body={"says": ["x", 1.5, None]}, owner="alice", tags=("a", "b"), sort=7
@@ -190,7 +190,7 @@ class RecordsContract(Given):
 
 
 GOOD: Final[list[Write]] = [
-    AppendTo(thread="thread", change=Changeset(items=(user("Hi"),), patches=(making.set(["n"], 1),))),
+    AppendTo(thread="thread", change=Changeset(items=(user("Hi"),), patches=(patch.set(["n"], 1),))),
     AppendTo(thread="new", change=Changeset(items=(user("Ho"),)), expect=Absent()),
     Put(record=Record(kind="k", id="new", body=1), expect=0),
     Put(record=Record(kind="k", id="old", body=2), expect=1),
@@ -201,7 +201,7 @@ GOOD: Final[list[Write]] = [
 BAD: Final[dict[str, tuple[Write, type[ClewError]]]] = {
     "stale append": (AppendTo(thread="thread", change=Changeset(), expect=Exact(9)), VersionConflict),
     "ill-typed op": (
-        AppendTo(thread="thread", change=Changeset(patches=(making.append(["n"], 1),))),
+        AppendTo(thread="thread", change=Changeset(patches=(patch.append(["n"], 1),))),
         OpFailed,
     ),
     "stale put": (Put(record=Record(kind="k", id="other", body=1), expect=4), RevisionConflict),
@@ -308,7 +308,7 @@ class CommitContract(Given):
             await db.create(id)
 
         async def both(order: list[str]) -> None:
-            change = Changeset(patches=(making.increment(["n"]),))
+            change = Changeset(patches=(patch.increment(["n"]),))
             await db.commit([AppendTo(thread=id, change=change) for id in order])
 
         orders = [["left", "right"], ["right", "left"]] * 6

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from clew.core import making
+from clew.core import patch
 from clew.core.errors import (
     ClaimLost,
     InvalidArgument,
@@ -17,11 +17,11 @@ from clew.core.errors import (
 )
 from clew.core.items import user
 from clew.core.values import ABOUT, Absent, AppendTo, Changeset, Exact, Job, Record, RecordQuery, Summary
+from clew.database.database import Database
+from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.reading import everything, said
-from clew.testing.given import Given
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.testing.contracts.common import everything, said
+from clew.testing.fixtures import Given
 
 EVERYTHING: Final[dict[str, Callable[[Thread], Awaitable[object]]]] = {
     "append": lambda thread: thread.append(items=[user("intruder")]),
@@ -105,7 +105,7 @@ class ScopeContract(Given):
         acme = db.scope(tenant="acme")
         for name, scoped in (("ours", db), ("theirs", acme)):
             thread = await scoped.create("same")
-            await thread.append(items=[user(name)], patches=[making.set(["name"], name)])
+            await thread.append(items=[user(name)], patches=[patch.set(["name"], name)])
             await thread.append(Changeset(items=(user(f"{name} again"),), key="same key"))
 
         assert said(await db.thread("same").items()) == ["ours", "ours again"]
@@ -296,7 +296,7 @@ class ListContract(Given):
     ) -> None:
         clock.advance(10)
         about = {"title": "A title 🦊", "labels": ["x", "y"]}
-        await thread.append(items=[user("a"), user("b")], patches=[making.set([ABOUT], about)])
+        await thread.append(items=[user("a"), user("b")], patches=[patch.set([ABOUT], about)])
         await thread.log().pop()
 
         (summary,) = (await db.threads()).threads

@@ -9,10 +9,10 @@ import pytest
 from clew.core.items import assistant, call, result, user
 from clew.core.ports import Store
 from clew.core.values import Item, Scope
-from clew.testing.given import Given
-from clew.threads.database import Database
-from clew.threads.search import index_pending
-from clew.threads.thread import Thread
+from clew.database.database import Database
+from clew.database.search import index_pending
+from clew.database.thread import Thread
+from clew.testing.fixtures import Given
 
 
 async def found(db: Database, query: str) -> list[str]:

@@ -4,15 +4,15 @@
 
 import pytest
 
-from clew.core import making
+from clew.core import patch
 from clew.core.errors import VersionNotFound
 from clew.core.items import user
 from clew.core.ops import apply
+from clew.database.database import Database
+from clew.database.thread import Thread
 from clew.testing.clock import Clock
-from clew.testing.contracts.reading import canonical, replayed, said
-from clew.testing.given import Given, Opening
-from clew.threads.database import Database
-from clew.threads.thread import Thread
+from clew.testing.contracts.common import canonical, replayed, said
+from clew.testing.fixtures import Given, Opening
 
 
 async def written(thread: Thread, versions: int = 40) -> None:
@@ -23,9 +23,9 @@ async def written(thread: Thread, versions: int = 40) -> None:
             items=[user(n)],
             snapshot={"n": -1, "kept": {}} if n == versions // 2 else None,
             patches=[
-                making.set(["n"], n),
-                making.set(["kept", str(n % 7)], text),
-                making.append(["list"], n),
+                patch.set(["n"], n),
+                patch.set(["kept", str(n % 7)], text),
+                patch.append(["list"], n),
             ],
         )
 
@@ -56,7 +56,7 @@ class TimeTravelContract(Given):
             await written(await db.create("thread"))
         async with self.reopening(opening, clock) as db:
             thread = db.thread("thread")
-            await thread.append(patches=[making.increment(["n"], 1)])
+            await thread.append(patches=[patch.increment(["n"], 1)])
             state, changes = await thread.state(), await thread.changesets()
 
         assert canonical(state) == canonical(replayed(changes))
@@ -76,7 +76,7 @@ class TimeTravelContract(Given):
         heads = [await thread.head()]
         for n in range(5):
             clock.advance(10)
-            await thread.append(items=[user(n)], patches=[making.increment(["n"])])
+            await thread.append(items=[user(n)], patches=[patch.increment(["n"])])
             heads.append(await thread.head())
 
         assert [await thread.head(at=head.version) for head in heads] == heads
@@ -131,9 +131,9 @@ class TimeTravelContract(Given):
     @pytest.mark.promise("B-03")
     async def test_the_difference_is_small(self, thread: Thread) -> None:
         await thread.append(snapshot={"a": {"x": 1, "y": [1, 2]}, "b": "same"})
-        await thread.append(patches=[making.append(["a", "y"], 3), making.delete(["a", "x"])])
+        await thread.append(patches=[patch.append(["a", "y"], 3), patch.delete(["a", "x"])])
 
-        assert await thread.diff(1, 2) == [making.delete(["a", "x"]), making.append(["a", "y"], 3)]
+        assert await thread.diff(1, 2) == [patch.delete(["a", "x"]), patch.append(["a", "y"], 3)]
 
     @pytest.mark.promise("S-07")
     async def test_the_creation_time_is_kept_and_the_update_time_advances(

@@ -10,11 +10,11 @@ from pathlib import Path
 from clew.core.arguments import check_methods
 from clew.core.errors import InterpreterFailed, InterpreterGone, InvalidArgument, MissingExtra
 from clew.workbench.interpreter.execution import Execution, see_through, stop_of
+from clew.workbench.interpreter.kernel import Family, private_folder
 from clew.workbench.interpreter.port import Isolation, Output, Sandbox, Stopped
-from clew.workbench.interpreter.process import Family, private_folder
 
 try:
-    from clew.workbench.interpreter.messages import (
+    from clew.workbench.interpreter.kernel import (
         Channels,
         Message,
         answers,

@@ -6,9 +6,9 @@ import io
 
 from rich.console import Console
 
-from clew.cli.chat.answering import Answer, Heard, LiveAnswer
-from clew.runtime.events import Event, MessageAdded, RunFinished, RunStarted, StageStarted, TextDelta
-from clew.runtime.messages import Message
+from clew.cli.chat.answer import Answer, Heard, LiveAnswer
+from clew.runtime.model.messages import Message
+from clew.runtime.records.events import Event, MessageAdded, RunFinished, RunStarted, StageStarted, TextDelta
 
 LABELS = {"triage": "Understanding"}
 

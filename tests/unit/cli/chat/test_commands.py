@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from clew.cli.chat.commands import COMMANDS, parsed, unknown
-from clew.cli.chat.completion import Completion
+from clew.cli.chat.keyboard import Completion
 from clew.cli.chat.screen import short_ids
-from clew.cli.chat.who import Mode, Who, who_talks
+from clew.cli.chat.session import Mode, Who, who_talks
 from clew.core.errors import InvalidId
 from clew.runtime.context import MemoryMode
 

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console, RenderableType
 
 from clew.cli.chat import screen
-from clew.cli.chat.conversing import Tally
-from clew.cli.chat.who import Mode, Who
-from clew.cli.chatting import farewell
-from clew.runtime.memory.leaving import Kept
+from clew.cli.chat.conversation import Tally
+from clew.cli.chat.session import Mode, Who
+from clew.cli.commands.chat import farewell
+from clew.runtime.memory.learn.finalizer import Kept
 from clew.runtime.memory.values import Arc, Fact, Rule
 
 ARC = Arc(id="arc-1", episode="e", summary="talked about work", open_loops=("ask the boss",))

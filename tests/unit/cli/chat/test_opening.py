@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from clew.cli.chat.screen import opening
-from clew.cli.chat.who import Who
+from clew.cli.chat.session import Who
 from clew.companion.values import LIMITS
 
 

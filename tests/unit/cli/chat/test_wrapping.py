@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from clew.cli.chat.wrapping import Wrapping
+from clew.cli.chat.wrap import Wrapping
 
 TEXTS = st.text(alphabet=st.sampled_from("ab cd.,\n 漢字かな。é—x"), max_size=120)
 

@@ -1,0 +1,169 @@
+"""How checkpoints and writes lie in a thread: names, entries and the parts of values. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+
+from clew.adapters.langgraph.chunks import Run
+from clew.adapters.langgraph.serializer import Serializer
+from clew.core.encoding import check_id
+from clew.core.errors import InvalidId
+from clew.core.values import HISTORY
+
+FORMAT: Final = "langgraph"
+MESSAGE_FORMAT: Final = "langchain"
+CHECKPOINTS: Final = "checkpoints"
+WRITES: Final = "writes"
+LAYOUT: Final = 1
+INLINE_BYTES: Final = 64
+ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+
+ONE, LIST, MAP, DELTA, BYTEARRAY = range(5)
+"""The shapes of values: one part; a list; a dictionary; a delta channel's snapshot of a list; a bytearray."""
+
+Version: TypeAlias = str | int | float
+
+
+class Placed(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """Where a channel's value is: inline if it is small, else in runs of a log."""
+
+    shape: int
+    inline: list[bytes] | None = None
+    log: str = ""
+    runs: list[Run] = []
+    weight: int = 0
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A checkpoint as stored, its values apart."""
+
+    layout: int
+    namespace: str
+    id: str
+    parent: str | None
+    checkpoint: bytes
+    metadata: bytes
+    channels: dict[str, Placed]
+
+
+class Written(msgspec.Struct, frozen=True, array_like=True):
+    """The writes of one task, as stored: index, channel and value of each."""
+
+    task: str
+    path: str
+    writes: list[tuple[int, str, bytes]]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A channel's value with its parts at hand."""
+
+    placed: Placed
+    parts: list[bytes]
+    addresses: list[int]
+    size: int
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode_entry = msgspec.msgpack.Decoder(Entry).decode
+decode_written = msgspec.msgpack.Decoder(Written).decode
+decode_chunk = msgspec.msgpack.Decoder(list[bytes]).decode
+decode_names = msgspec.msgpack.Decoder(list[str]).decode
+
+
+# Names.
+
+
+def digest(*names: str) -> str:
+    """A short name for some long ones."""
+    return sha256(encode(names)).hexdigest()[:24]
+
+
+def key_of(namespace: str, id: str) -> str:
+    """The name of a checkpoint within its thread."""
+    return f"{id} {digest(namespace)}" if namespace else id
+
+
+def writes_of(key: str) -> str:
+    """The name that all writes of a checkpoint share."""
+    return f"writes {key}"
+
+
+def log_of(channel: str, namespace: str) -> str:
+    """The log that keeps a channel's parts; the chat of the outermost graph is the thread's history."""
+    if channel == "messages" and not namespace:
+        return HISTORY
+    name = f"{'sub' if namespace else 'channel'} {channel}"
+    try:
+        return check_id(name, "log name")
+    except InvalidId:
+        return f"channel {digest(name)}"
+
+
+# Values and their parts.
+
+
+def split(serializer: Serializer, value: Any, where: str, place: str = "") -> tuple[int, list[bytes]]:
+    """The shape of a value, and its encoded parts; ``place`` says where the value before it stood."""
+    if type(value) is list:
+        return LIST, serializer.pack_all(value, where, place)
+    if type(value) is dict:
+        return MAP, [serializer.pack({key: part}, where)[1:] for key, part in value.items()]
+    if isinstance(value, _DeltaSnapshot) and type(value.value) is list:
+        return DELTA, serializer.pack_all(value.value, where, place)
+    if type(value) is bytearray:
+        return BYTEARRAY, [serializer.pack(bytes(value), where)]
+    return ONE, [serializer.pack(value, where)]
+
+
+def join(serializer: Serializer, shape: int, parts: Sequence[bytes]) -> Any:
+    """The value that was split into these parts."""
+    if shape in (LIST, DELTA):
+        value = serializer.unpack(_header(0xDD, len(parts)) + b"".join(parts))
+        return value if shape == LIST else _DeltaSnapshot(value)
+    if shape == MAP:
+        return serializer.unpack(_header(0xDF, len(parts)) + b"".join(parts))
+    value = serializer.unpack(parts[0])
+    return bytearray(value) if shape == BYTEARRAY else value
+
+
+def _header(code: int, length: int) -> bytes:
+    return bytes((code,)) + length.to_bytes(4, "big")
+
+
+def is_small(parts: Sequence[bytes]) -> bool:
+    """Whether a value is kept with its checkpoint."""
+    return len(parts) <= INLINE_BYTES and sum(map(len, parts)) + len(parts) <= INLINE_BYTES
+
+
+def message_at(value: Any, index: int) -> BaseMessage | None:
+    """An element of a value, if it is a message."""
+    parts = value.value if isinstance(value, _DeltaSnapshot) else value
+    part = parts[index] if type(parts) is list else None
+    return part if isinstance(part, BaseMessage) else None
+
+
+def role_of(message: BaseMessage) -> str:
+    """Who says a message, in Clew's words."""
+    return ROLES.get(message.type, message.type)
+
+
+def touched(placed: Iterable[Placed]) -> Mapping[str, list[tuple[int, int]]]:
+    """Which stretches of which logs some values are in; stretches that lie close are one."""
+    stretches: dict[str, list[tuple[int, int]]] = {}
+    for value in placed:
+        stretches.setdefault(value.log, []).extend((run[0], run[2]) for run in value.runs)
+    return {log: _close(sorted(found)) for log, found in stretches.items() if found}
+
+
+def _close(stretches: list[tuple[int, int]], gap: int = 32) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for first, last in stretches:
+        if joined and first <= joined[-1][1] + gap:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined

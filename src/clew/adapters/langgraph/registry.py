@@ -1,0 +1,216 @@
+"""Which Clew thread belongs to LangGraph, and how far its logs reach: known here, guarded by a record.
+
+A version of a channel names the items its parts stand in, so whoever writes one has to know where its items
+will stand. Every put moves the record of its thread on by one revision; if somebody else was first, it looks
+again. Pending writes name nothing and conflict with nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from clew.adapters.langgraph.layout import FORMAT, LAYOUT, digest, key_of
+from clew.core.errors import InvalidArgument, RecordNotFound, ThreadExists, ThreadNotFound, VersionConflict
+from clew.core.patch import set as set_op
+from clew.core.values import Absent, AppendTo, Changeset, Drop, Exact, Expect, Put, Record, RecordQuery
+from clew.database.database import Database
+
+CHECKPOINT_KIND: Final = "langgraph.checkpoint"
+PAGE: Final = 64
+
+
+class Indexed(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint as the index knows it."""
+
+    thread: str
+    namespace: str
+    id: str
+    run: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Its name within the thread."""
+        return key_of(self.namespace, self.id)
+
+    @property
+    def record(self) -> str:
+        """Its record's id. A space sorts before everything that may follow in a longer id."""
+        return f"{self.id} {digest(self.thread, self.namespace)}"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which checkpoints to find, the newest first: all, or those of a thread, a namespace or a run."""
+
+    thread: str | None = None
+    namespace: str | None = None
+    run: str | None = None
+    before: str | None = None
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tag of the narrowest thing that is given."""
+        if self.run is not None:
+            return (_run_tag(self.run),)
+        if self.thread is None:
+            return ()
+        if self.namespace is None:
+            return (_thread_tag(self.thread),)
+        return (_namespace_tag(self.thread, self.namespace),)
+
+
+def _thread_tag(thread: str) -> str:
+    return f"thread {digest(thread)}"
+
+
+def _namespace_tag(thread: str, namespace: str) -> str:
+    return f"in {digest(thread, namespace)}"
+
+
+def _run_tag(run: str) -> str:
+    return f"run {digest(run)}"
+
+
+def added(checkpoint: Indexed) -> Put:
+    """The write that adds a checkpoint to the index."""
+    tags = [_thread_tag(checkpoint.thread), _namespace_tag(checkpoint.thread, checkpoint.namespace)]
+    body = [checkpoint.thread, checkpoint.namespace]
+    if checkpoint.run is not None:
+        tags.append(_run_tag(checkpoint.run))
+        body.append(checkpoint.run)
+    return Put(record=Record(kind=CHECKPOINT_KIND, id=checkpoint.record, body=body, tags=tuple(tags)))
+
+
+def removed(checkpoint: Indexed) -> Drop:
+    """The write that takes a checkpoint out of the index."""
+    return Drop(kind=CHECKPOINT_KIND, id=checkpoint.record)
+
+
+async def is_indexed(db: Database, checkpoint: Indexed) -> bool:
+    """Whether a checkpoint is there."""
+    try:
+        await db.records.get(CHECKPOINT_KIND, checkpoint.record)
+    except RecordNotFound:
+        return False
+    return True
+
+
+async def find(
+    db: Database, wanted: Wanted, *, after: Indexed | None = None, limit: int = PAGE
+) -> Sequence[Indexed]:
+    """Some checkpoints, the newest first, that come after the last one found."""
+    cursor = after.record if after is not None else wanted.before
+    query = RecordQuery(
+        kind=CHECKPOINT_KIND,
+        tags=wanted.tags,
+        newest=True,
+        limit=limit,
+        after=(0, cursor) if cursor is not None else None,
+    )
+    return [_indexed(record) for record in await db.records.find(query)]
+
+
+async def find_all(db: Database, wanted: Wanted) -> list[Indexed]:
+    """All checkpoints that are wanted."""
+    found: list[Indexed] = []
+    while page := await find(db, wanted, after=found[-1] if found else None, limit=4 * PAGE):
+        found += page
+    return found
+
+
+def _indexed(record: Record) -> Indexed:
+    thread, namespace, *run = record.body
+    return Indexed(
+        thread=thread, namespace=namespace, id=record.id.rpartition(" ")[0], run=run[0] if run else None
+    )
+
+
+THREAD_KIND = "langgraph.thread"
+
+
+class Lot(msgspec.Struct, frozen=True):
+    """A thread's record, its revision, and how many items each of its logs has."""
+
+    record: str
+    revision: int
+    ends: dict[str, int]
+
+
+class Lots:
+    """What is known of the threads in use. It may be out of date; a put finds out."""
+
+    def __init__(self, new_name: Callable[[], str] = lambda: uuid4().hex) -> None:
+        self._known: dict[str, Lot] = {}
+        self._new_name = new_name
+
+    async def of(self, db: Database, thread: str) -> Lot:
+        """A thread's lot; the thread is made if there is none.
+
+        Raises:
+            InvalidArgument: The thread holds something that is not LangGraph's.
+        """
+        lot = await self.find(db, thread)
+        while lot is None:
+            try:
+                await self._make(db, thread, Absent())
+            except ThreadExists:
+                await self._adopt(db, thread)
+            lot = await self.find(db, thread)
+        return lot
+
+    async def find(self, db: Database, thread: str) -> Lot | None:
+        """A thread's lot, if the thread is there; what is known of it may be out of date."""
+        if thread not in self._known and (lot := await self.look(db, thread)) is not None:
+            self._known[thread] = lot
+        return self._known.get(thread)
+
+    async def look(self, db: Database, thread: str) -> Lot | None:
+        """A thread's lot as it is now."""
+        found = await db.records.find(RecordQuery(kind=THREAD_KIND, tags=(thread,), limit=1))
+        if not found:
+            return None
+        try:
+            head = await db.thread(thread).head()
+        except ThreadNotFound:
+            await db.records.drop(THREAD_KIND, found[0].id)  # what a delete that was cut short has left
+            return None
+        ends = {log: size.end for log, size in head.counters.logs.items()}
+        return Lot(record=found[0].id, revision=found[0].revision, ends=ends)
+
+    def moved(self, thread: str, lot: Lot, ends: dict[str, int]) -> None:
+        """A put has come through."""
+        self._known[thread] = Lot(record=lot.record, revision=lot.revision + 1, ends=ends)
+
+    def forget(self, thread: str) -> None:
+        """Look again next time."""
+        self._known.pop(thread, None)
+
+    def claim(self, thread: str, *, revision: int = 0, name: str | None = None) -> Put:
+        """The write that moves a thread's record on."""
+        record = Record(
+            kind=THREAD_KIND, id=name or self._new_name(), body={"thread": thread}, tags=(thread,)
+        )
+        return Put(record=record, expect=revision)
+
+    async def _adopt(self, db: Database, thread: str) -> None:
+        """Take a thread that is empty, or LangGraph's but imported; one made just now is fine too."""
+        if await self.look(db, thread) is not None:
+            return
+        head = await db.thread(thread).head()
+        if head.version and FORMAT not in head.state:
+            raise InvalidArgument(
+                problem=f"Thread {thread!r} was not written by LangGraph. Choose another thread_id."
+            )
+        with suppress(VersionConflict):  # somebody else was first; the caller looks again
+            await self._make(db, thread, Exact(head.version))
+
+    async def _make(self, db: Database, thread: str, expect: Expect) -> None:
+        mark = Changeset(patches=(set_op([FORMAT], {"layout": LAYOUT}),), reason="langgraph")
+        await db.commit([AppendTo(thread=thread, change=mark, expect=expect), self.claim(thread)])
+
+
+def dropped(record: str) -> Drop:
+    """The write that ends a thread's record."""
+    return Drop(kind=THREAD_KIND, id=record)

@@ -1,0 +1,145 @@
+"""What the HTTP API tells those who run it: health, jobs, erasure, retention, the crisis log, audit."""
+
+import msgspec
+
+from clew.core.encoding import JSON
+from clew.core.erasure.receipts import Receipt
+from clew.core.erasure.retention import Rule
+from clew.core.log.holds import Hold
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """Work to be done later."""
+
+    id: str
+    kind: str
+    status: str
+    due: int
+    attempts: int
+    limit: int
+    owner: str | None = None
+    problem: str | None = None
+
+
+class JobPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some jobs, by the time they are due."""
+
+    jobs: list[JobView]
+    next: str | None = None
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the process lives and, for readiness, whether its store answers."""
+
+    ok: bool
+    store: str | None = None
+    problems: list[str] = []
+
+
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """What answers here: the ``companion`` or something ``other``, its model, and what people must know.
+
+    ``incognito`` says whether a turn may leave no trace here, ``voice`` whether calls can be made.
+    """
+
+    kind: str
+    model: str | None = None
+    notices: list[str] = []
+    incognito: bool = False
+    voice: bool = False
+
+
+class ErasureView(msgspec.Struct, frozen=True, kw_only=True):
+    """The receipt of an erasure, and what of the person's identities went with it."""
+
+    receipt: Receipt
+    identities: dict[str, int] = {}
+
+
+class ReceiptPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some receipts, the newest first."""
+
+    receipts: list[Receipt]
+    next: str | None = None
+
+
+class Holds(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of what is held, the oldest hold first."""
+
+    holds: list[Hold]
+    next: str | None = None
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the rules of retention that are in force, by name."""
+
+    rules: list[Rule]
+    next: str | None = None
+
+
+class AppliedView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule let go; ``held`` threads stayed. Without a receipt nothing was erased."""
+
+    rule: str
+    threads: list[str] = []
+    held: int = 0
+    receipt: Receipt | None = None
+
+
+class AppliedRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What each rule let go."""
+
+    rules: list[AppliedView]
+
+
+class CrisisView(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the crisis log: how serious a turn was and how that was found, never what was said."""
+
+    id: str
+    thread: str
+    run: str
+    time: int
+    keep_until: int
+    level: int
+    episode: str | None = None
+    confidence: float | None = None
+    path: str | None = None
+    override: str | None = None
+    llm_failed: bool = False
+    late: bool = False
+    extended: int | None = None
+
+
+class CrisisPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some rows of the crisis log, those first that are kept for longest."""
+
+    rows: list[CrisisView]
+    next: str | None = None
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """How many rows it was about."""
+
+    rows: int
+
+
+class AuditView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who did what for a tenant. Whom it was about is a salted hash, which who knows the name can find.
+
+    Without a ``user`` it was a key of the tenant as a whole.
+    """
+
+    number: int
+    time: int
+    action: str
+    user: str | None
+    workspace: str
+    about: str | None = None
+    facts: dict[str, JSON] = {}
+
+
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some entries of the audit, the newest first."""
+
+    entries: list[AuditView]
+    next: str | None = None

@@ -1,0 +1,31 @@
+"""What operators do at the command line is written to the audit of the tenant, as over HTTP."""
+
+import getpass
+import os
+
+from clew.core.encoding import JSON
+from clew.database.audit import note
+from clew.database.database import Database
+
+
+async def noted(
+    db: Database,
+    action: str,
+    *,
+    tenant: str | None = None,
+    owner: str | None = None,
+    thread: str | None = None,
+    **facts: JSON,
+) -> None:
+    """Write down that whoever is at the command line is about to do something."""
+    told = {"by": "command line", "account": account(), **facts}
+    scoped = db.scope(tenant=db.tenant if tenant is None else tenant)
+    await note(scoped, action, owner=owner, thread=thread, facts=told)
+
+
+def account() -> str:
+    """The account of this machine that runs the command, by name or by number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

@@ -1,0 +1,1 @@
+"""Copies of whole databases: files, dumps and volumes, and what they hold."""

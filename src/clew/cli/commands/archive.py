@@ -1,0 +1,240 @@
+"""Commands that keep: verify, export, import, backup, restore."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import msgspec
+import typer
+
+from clew.cli.backup.inventory import scopes_of, verify_scopes, verify_threads
+from clew.cli.command import Answer, Call
+from clew.cli.commands.threads import every_thread
+from clew.cli.render import values
+from clew.cli.render.values import Kept
+from clew.cli.volume_option import VolumeFolder, volumes_at
+from clew.core.archive import format as archive_format
+from clew.core.encoding import check_id
+from clew.core.errors import ClewError, InvalidArgument
+from clew.core.log import reader
+from clew.core.log.rows import Asking
+from clew.core.values import Scope
+from clew.database.archive import Passed, export_threads, import_threads, kinds_of
+from clew.database.database import Database
+from clew.database.erasure import erased_whole
+from clew.database.verify import Verdict
+from clew.runtime.person_export import LEFT_OUT
+
+
+async def verify(
+    call: Call,
+    thread: Annotated[str | None, typer.Argument(metavar="THREAD", help="Only this thread.")] = None,
+    heads: Annotated[
+        Path | None,
+        typer.Option("--heads", metavar="FILE", help="Heads kept outside, as --json writes them."),
+    ] = None,
+) -> Answer:
+    """Check that threads are whole and unaltered.
+
+    Those of every tenant are checked, unless --tenant names one. The hash chain is followed, every changeset
+    replayed, and what was erased on purpose told apart from what was altered. It ends with 1 if anything is
+    wrong.
+
+    Example: clew verify --heads heads.json
+    """
+    heads_outside = _read_heads(heads) if heads else []
+    if call.is_narrowed:
+        heads_outside = [head for head in heads_outside if head.tenant == call.scope.tenant]
+    async with call.database() as db:
+        if thread is not None:
+            verdicts = await verify_threads(call, db.store, [(call.scope, thread)])
+        else:
+            verdicts = await verify_scopes(call, db.store, await scopes_of(call, db.store))
+        erased, missing = await _compare_heads(call, db, heads_outside)
+    verdicts += erased
+    ok = all(verdict.ok for verdict in verdicts) and not missing
+    value = {"ok": ok, "threads": verdicts, "missing": missing}
+    return Answer(value=value, shown=values.verdicts(verdicts, missing), ok=ok)
+
+
+async def export(
+    call: Call,
+    threads: Annotated[list[str] | None, typer.Argument(metavar="THREAD", help="Only these.")] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="- is standard output.")
+    ] = "-",
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="USER", help="All about this person, records too.")
+    ] = None,
+    volume: VolumeFolder = None,
+) -> Answer:
+    """Write threads, with their past, to an archive.
+
+    With --owner it is everything about one person: threads, memory, runs, sessions, feedback, and their files
+    if a volume is named.
+
+    Example: clew export --owner alice -o alice.jsonl
+    """
+    heads: list[Kept] = []
+    call = call if owner is None else _about(call, owner, threads)
+    async with call.database(files=volumes_at(volume) if owner is not None else None) as db:
+        kinds = await kinds_of(db.store, call.scope, owner, LEFT_OUT) if owner is not None else []
+        total = len(threads) if threads else len(await every_thread(db))
+        with call.progress("Exporting", total) as advance:
+            told = _keeping(call.scope.tenant, heads, advance)
+            lines = export_threads(
+                db.store, call.scope, threads or None, kinds=kinds, files=db.files, told=told
+            )
+            held = await _written(lines, output)
+    also = _also(held.records, held.files) if owner is not None else ""
+    shown = values.kept(f"{values.some(len(heads), 'thread')}{also} exported.", heads)
+    value = {"file": output, "threads": heads, "records": held.records, "files": held.files}
+    return Answer(value=value, shown=shown, aside=output == "-")
+
+
+async def import_(
+    call: Call,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="An archive; - is standard input.")],
+    *,
+    skip_existing: Annotated[
+        bool, typer.Option("--skip-existing", help="Leave threads alone that are there already.")
+    ] = False,
+    volume: VolumeFolder = None,
+) -> Answer:
+    """Take in the threads of an archive, its records and its files.
+
+    Each is taken whole or not at all, threads with the same versions, times and hashes. Files need a volume.
+
+    Example: clew import threads.jsonl --db sqlite:///other.db
+    """
+    heads: list[Kept] = []
+    with _input(call, file) as lines:
+        async with call.database(create=True, files=volumes_at(volume)) as db:
+            taking = partial(import_threads, files=db.files, skip_existing=skip_existing)
+            done = await taking(
+                db.store, call.scope, lines, told=_keeping(call.scope.tenant, heads, lambda _: None)
+            )
+    also = _also(done.records, done.files) if done.total.records or done.total.files else ""
+    skipped = len(done.skipped) + done.total.records - done.records + done.total.files - done.files
+    words = f"{values.some(len(done.threads), 'thread')}{also} imported, {skipped:,} skipped."
+    value = {"threads": heads, "skipped": done.skipped, "records": done.records, "files": done.files}
+    return Answer(value=value, shown=values.kept(words, heads))
+
+
+def _also(records: int, files: int) -> str:
+    """What goes with threads, in words."""
+    if not files:
+        return f" and {values.some(records, 'record')}"
+    return f", {values.some(records, 'record')} and {values.some(files, 'file')}"
+
+
+def _read_heads(file: Path) -> list[Kept]:
+    """The heads of a file that verify, export or backup wrote with --json."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=values.Heads).threads
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidArgument(problem=f"{str(file)!r} holds no heads ({error}).") from error
+
+
+async def _compare_heads(call: Call, db: Database, heads: list[Kept]) -> tuple[list[Verdict], list[str]]:
+    """Hold the database against heads kept outside.
+
+    Given are those whose threads were erased whole, under a receipt, and what is wrong with the others.
+    """
+    erased: list[Verdict] = []
+    missing: list[str] = []
+    for head in heads:
+        scope = Scope(tenant=head.tenant, user=call.scope.user)
+        verdict = await erased_whole(db.store, scope, head.thread)
+        if verdict is not None:
+            erased.append(verdict)
+        elif (problem := await _problem_of_head(db, scope, head)) is not None:
+            missing.append(problem)
+    return erased, missing
+
+
+async def _problem_of_head(db: Database, scope: Scope, head: Kept) -> str | None:
+    try:
+        hash = await db.store.read(scope, _hash_at(head.thread, head.version))
+    except ClewError as error:
+        return f"{values.name_of(head.tenant, head.thread)}: {error}"
+    if hash.hex() == head.hash:
+        return None
+    name = values.name_of(head.tenant, head.thread)
+    return f"{name}: version {head.version} is not the one that was kept outside"
+
+
+def _hash_at(id: str, version: int) -> Asking[bytes]:
+    """The hash that a thread's head had when it was at a version."""
+    row = yield from reader.read_thread(id)
+    if version == row.version:
+        return row.hash
+    reader.check_version(row, version)
+    hash, _, _ = yield from reader.read_mark(row, version)
+    return archive_format.end_hash(row, version, hash)
+
+
+def _keeping(tenant: str, heads: list[Kept], advance: Callable[[int], None]) -> Callable[[Passed], None]:
+    """Remembers the head of every thread that is done."""
+
+    def told(passed: Passed) -> None:
+        if passed.hash is not None:
+            head = Kept(tenant=tenant, thread=passed.thread, version=passed.version, hash=passed.hash)
+            heads.append(head)
+            advance(1)
+
+    return told
+
+
+def _about(call: Call, owner: str, threads: list[str] | None) -> Call:
+    """The same call, for what one person owns and nothing else."""
+    if threads or call.scope.user not in (None, owner):
+        raise InvalidArgument(problem="Export some threads, or all about one person: not both.")
+    return msgspec.structs.replace(call, scope=Scope(tenant=call.scope.tenant, user=check_id(owner, "owner")))
+
+
+async def _written(lines: AsyncIterator[bytes], output: str) -> archive_format.Total:
+    """Write an archive; what its last line says it holds."""
+    line = b""
+    with opened_output(output) as file:
+        async for line in lines:
+            file.write(line)
+    return msgspec.json.decode(line, type=archive_format.Total)
+
+
+@contextmanager
+def opened_output(name: str) -> Iterator[BinaryIO]:
+    """Standard output, or a file that appears only once it is whole."""
+    if name == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part = Path(f"{name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(name)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _input(call: Call, name: str) -> Iterator[AsyncIterator[bytes]]:
+    """The lines of standard input, or of a file, with a bar that shows how far they were read."""
+    if name == "-":
+        yield _lines(sys.stdin.buffer, lambda _: None)
+        return
+    with Path(name).open("rb") as file, call.progress("Importing", Path(name).stat().st_size) as advance:
+        yield _lines(file, advance)
+
+
+async def _lines(file: BinaryIO, advance: Callable[[int], None]) -> AsyncIterator[bytes]:
+    for line in file:
+        advance(len(line))
+        yield line

@@ -1,0 +1,97 @@
+"""Commands about what a thread made: list, get, add, delete."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from clew.cli.command import Answer, Call
+from clew.cli.commands.archive import opened_output
+from clew.cli.commands.threads import Limit
+from clew.cli.commands.workbench import ThreadName, VolumeRoot, bench_of
+from clew.cli.render import values, workbench
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The artifact's id, as list shows it.")]
+
+
+async def list_(call: Call, thread: ThreadName, limit: Limit = 50, volume: VolumeRoot = None) -> Answer:
+    """List what a thread made, the newest first.
+
+    Example: clew artifacts list report-1
+    """
+    async with bench_of(call, thread, volume) as bench:
+        page = await bench.artifacts.list(limit=limit)
+    return Answer(value=page, shown=workbench.artifacts(page))
+
+
+async def get(
+    call: Call,
+    thread: ThreadName,
+    id: Id,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="- is standard output.")
+    ] = None,
+    volume: VolumeRoot = None,
+) -> Answer:
+    """Write an artifact to a file, if it is what was saved.
+
+    Without --output it goes to a new file of its own name in this folder.
+
+    Example: clew artifacts get report-1 5ce8e7f120e7619b711c -o chart.png
+    """
+    async with bench_of(call, thread, volume) as bench:
+        artifact, content = await bench.artifacts.read(id)
+    where = output or workbench.new_name(artifact.name, taken=lambda name: Path(name).exists())
+    with opened_output(where) as file:
+        file.write(content)
+    words = Text(f"{where}: {artifact.type}, {values.some(artifact.size, 'byte')}")
+    return Answer(value={"file": where, "artifact": artifact}, shown=words, aside=where == "-")
+
+
+async def add(
+    call: Call,
+    thread: ThreadName,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of this machine.")],
+    volume: VolumeRoot = None,
+) -> Answer:
+    """Keep a file as an artifact of a thread.
+
+    Example: clew artifacts add report-1 chart.png
+    """
+    content = file.read_bytes()
+    async with bench_of(call, thread, volume) as bench:
+        artifact = await bench.artifacts.save(file.name, content)
+    words = f"Kept as {artifact.id}: {artifact.type}, {values.some(artifact.size, 'byte')}."
+    return Answer(value=artifact, shown=Text(words))
+
+
+async def delete(
+    call: Call,
+    thread: ThreadName,
+    id: Id,
+    volume: VolumeRoot = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> Answer:
+    """Let go of an artifact and its file, after a question.
+
+    Without a terminal nothing is deleted unless --yes is there.
+
+    Example: clew artifacts delete report-1 5ce8e7f120e7619b711c
+    """
+    async with bench_of(call, thread, volume) as bench:
+        artifact = await bench.artifacts.get(id)
+        done = yes or _agreed(call, artifact.name)
+        if done:
+            await bench.artifacts.delete(id)
+    words = f"{artifact.name} is deleted." if done else "Nothing is deleted yet. Say --yes to do it."
+    return Answer(value={"deleted": [id] if done else []}, shown=Text(values.clean(words)), ok=done)
+
+
+def _agreed(call: Call, name: str) -> bool:
+    """Whether a person at the terminal agrees; without one nobody does."""
+    if call.as_json or not (sys.stdin.isatty() and call.out.is_terminal):
+        return False
+    return typer.confirm(f"Delete {values.clean(name)}?", abort=True)

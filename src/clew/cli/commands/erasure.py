@@ -1,0 +1,198 @@
+"""Commands that let go, and keep from it: erase, receipts, hold, release, holds, retain."""
+
+import re
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from clew.cli.audit import noted
+from clew.cli.command import Answer, Call
+from clew.cli.render import erasure
+from clew.cli.volume_option import VolumeFolder, volumes_at
+from clew.core.erasure.receipts import COMPLETE, PENDING, Receipt
+from clew.core.erasure.retention import Rule
+from clew.core.errors import InvalidArgument
+from clew.database.database import Database
+
+Owner = Annotated[str | None, typer.Option("--owner", metavar="OWNER", help="All that belongs to them.")]
+ThreadName = Annotated[str | None, typer.Option("--thread", metavar="THREAD", help="This thread.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what would go.")]
+UNITS = {"d": 1.0, "w": 7.0, "h": 1 / 24, "y": 365.0}
+
+
+async def erase(
+    call: Call,
+    owner: Owner = None,
+    thread: ThreadName = None,
+    *,
+    with_crisis_log: Annotated[
+        bool, typer.Option("--with-crisis-log", help="The crisis log too, before its date.")
+    ] = False,
+    volume: VolumeFolder = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> Answer:
+    """Erase a person or a thread, with a receipt.
+
+    Everything goes: threads and their forks, memory, records, jobs, the search index, archives beside the
+    database, files and manifests on the volume. It ends with 1 if traces wait to be removed. Killed in the
+    middle, run it again.
+
+    Example: clew erase --owner alice --volume /mnt/volume --dry-run
+    """
+    async with call.database(files=volumes_at(volume)) as db:
+        preview = await db.erase(owner=owner, thread=thread, with_crisis_log=with_crisis_log, dry_run=True)
+        if dry_run or not (yes or _agreed(call, preview)):
+            return Answer(value=preview, shown=erasure.receipt(preview), ok=dry_run)
+        await noted(db, "erase", owner=owner, thread=thread, with_crisis_log=with_crisis_log)
+        with call.progress("Erasing", None) as advance:
+            receipt = await db.erase(
+                owner=owner,
+                thread=thread,
+                with_crisis_log=with_crisis_log,
+                told=lambda counts: advance(sum(counts.values())),
+            )
+    return Answer(value=receipt, shown=erasure.receipt(receipt), ok=receipt.status == COMPLETE)
+
+
+async def receipts(
+    call: Call,
+    receipt: Annotated[str | None, typer.Argument(metavar="RECEIPT", help="Only this one, in full.")] = None,
+    *,
+    settle: Annotated[bool, typer.Option("--settle", help="Try again what made them wait.")] = False,
+) -> Answer:
+    """List the receipts of what was erased.
+
+    It ends with 1 if one of them still waits.
+
+    Example: clew receipts --settle
+    """
+    async with call.database() as db:
+        if settle:
+            await noted(db, "settle receipts")
+            await db.retention.settle()
+        found = [each for each in await db.retention.receipts() if receipt in (None, each.id)]
+    if receipt is not None and not found:
+        raise InvalidArgument(problem=f"There is no receipt {receipt!r}.")
+    shown = erasure.receipts(found) if receipt is None else erasure.receipt(found[0])
+    waiting = any(each.status == PENDING for each in found)
+    return Answer(value={"receipts": found}, shown=shown, ok=not waiting)
+
+
+async def hold(
+    call: Call,
+    owner: Owner = None,
+    thread: ThreadName = None,
+    *,
+    reason: Annotated[str, typer.Option("--reason", metavar="WORDS", help="Why it must stay.")],
+) -> Answer:
+    """Put a person or a thread on legal hold.
+
+    What is held cannot be erased or deleted, and no retention rule lets it go.
+
+    Example: clew hold --owner alice --reason "case 12"
+    """
+    async with call.database() as db:
+        await noted(db, "hold", owner=owner, thread=thread)
+        await db.retention.hold(owner=owner, thread=thread, reason=reason)
+        return await _held(db)
+
+
+async def release(call: Call, owner: Owner = None, thread: ThreadName = None) -> Answer:
+    """Let go of a legal hold.
+
+    Example: clew release --owner alice
+    """
+    async with call.database() as db:
+        await noted(db, "release", owner=owner, thread=thread)
+        await db.retention.release(owner=owner, thread=thread)
+        return await _held(db)
+
+
+async def holds(call: Call) -> Answer:
+    """List what is on legal hold.
+
+    Example: clew holds --json
+    """
+    async with call.database() as db:
+        return await _held(db)
+
+
+async def retain(
+    call: Call,
+    *,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="AGE", help="Untouched for so long: 90d, 12h, 2w.")
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Only threads with this label.")] = None,
+    keep: Annotated[
+        str | None, typer.Option("--keep", metavar="NAME", help="Put it in force as a rule, do not apply it.")
+    ] = None,
+    drop: Annotated[str | None, typer.Option("--drop", metavar="NAME", help="Take a rule back.")] = None,
+    volume: VolumeFolder = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+) -> Answer:
+    """Let go of threads that nobody touched for long.
+
+    Without --older-than the rules in force are applied. What is held stays.
+
+    Example: clew retain --older-than 90d --label draft --dry-run
+    """
+    async with call.database(files=volumes_at(volume)) as db:
+        if keep is not None or drop is not None:
+            return await _ruled(db, keep, drop, older_than, label)
+        rules = None if older_than is None else [Rule(name="once", days=_days(older_than), label=label)]
+        found = await db.retention.apply(rules, dry_run=True)
+        if not dry_run and (yes or _agreed(call, None)):
+            await noted(
+                db,
+                "apply rules",
+                **({} if older_than is None else {"older_than": older_than, "label": label}),
+            )
+            found = await db.retention.apply(rules)
+        else:
+            dry_run = True
+    return Answer(value={"rules": found}, shown=erasure.applied(found, dry_run=dry_run))
+
+
+async def _held(db: Database) -> Answer:
+    found = await db.retention.holds()
+    return Answer(value={"holds": found}, shown=erasure.holds(found))
+
+
+async def _ruled(
+    db: Database, keep: str | None, drop: str | None, older_than: str | None, label: str | None
+) -> Answer:
+    """Rules put in force or taken back, and those that are in force then."""
+    if keep is not None:
+        if older_than is None:
+            raise InvalidArgument(problem="A rule needs --older-than.")
+        rule = Rule(name=keep, days=_days(older_than), label=label)
+        await noted(db, "set rule", rule=rule.name, days=rule.days)
+        await db.retention.add(rule)
+    if drop is not None:
+        await noted(db, "drop rule", rule=drop)
+        await db.retention.drop(drop)
+    found = await db.retention.rules()
+    return Answer(value={"rules": msgspec.to_builtins(found)}, shown=erasure.rules(found))
+
+
+def _days(age: str) -> float:
+    """How many days an age is: ``90d``, ``12h``, ``2w``, ``1y``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([dhwy])", age)
+    if match is None:
+        raise InvalidArgument(problem=f"{age!r} is no age. Say 90d, 12h, 2w or 1y.")
+    return float(match[1]) * UNITS[match[2]]
+
+
+def _agreed(call: Call, preview: Receipt | None) -> bool:
+    """Whether a person at the terminal says yes; without one nobody does."""
+    if call.as_json or not (sys.stdin.isatty() and call.err.is_terminal):
+        return False
+    if preview is not None:
+        call.err.print(erasure.receipt(preview))
+    return typer.confirm("Erase this? It cannot be undone.", err=True)

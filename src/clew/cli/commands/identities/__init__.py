@@ -1,0 +1,1 @@
+"""The commands for keys, users, tenants, workspaces and members."""

@@ -1,0 +1,51 @@
+"""Commands about work that is left to do: jobs list, jobs show, jobs retry."""
+
+from typing import Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from clew.cli.audit import noted
+from clew.cli.command import Answer, Call
+from clew.cli.commands.threads import Limit
+from clew.cli.render import jobs, values
+
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, as the list gives it.")]
+Status = Annotated[
+    Literal["waiting", "running", "dead"] | None, typer.Option("--status", help="Only jobs of this status.")
+]
+
+
+async def list_(call: Call, status: Status = None, limit: Limit = 50) -> Answer:
+    """List jobs by the time they are due.
+
+    A job that was given up is dead. It stays here, with the reason, until somebody retries it.
+
+    Example: clew jobs list --status dead
+    """
+    async with call.database() as db:
+        found = await db.jobs.list(status=status, limit=limit)
+    return Answer(value={"jobs": [jobs.as_value(job) for job in found]}, shown=jobs.jobs(found))
+
+
+async def show(call: Call, job: JobId) -> Answer:
+    """Show a job: how often it was tried, and what went wrong.
+
+    Example: clew jobs show 'end episode-1f2e3d4c5b6a79880716'
+    """
+    async with call.database() as db:
+        found = await db.jobs.get(job)
+    return Answer(value=jobs.as_value(found), shown=jobs.job(found))
+
+
+async def retry(call: Call, job: JobId) -> Answer:
+    """Let a job that waits or is dead be due at once.
+
+    It has all of its attempts before it again, and is done by whatever process looks next.
+
+    Example: clew jobs retry 'end episode-1f2e3d4c5b6a79880716'
+    """
+    async with call.database() as db:
+        await noted(db, "retry job")
+        found = await db.jobs.retry(job)
+    return Answer(value=jobs.as_value(found), shown=Text(f"{values.clean(job)} is due now."))

@@ -1,0 +1,100 @@
+"""Commands of the workbench: work on a task with code and documents; what interpreters there were."""
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from clew.cli.command import Answer, Call
+from clew.cli.commands.threads import Limit
+
+Task = Annotated[str | None, typer.Argument(metavar="[TASK]", help="What to do.")]
+ThreadId = Annotated[
+    str | None, typer.Option("--thread-id", metavar="ID", help="The session; without it a new one.")
+]
+DocumentFiles = Annotated[
+    list[Path] | None, typer.Option("--document", metavar="FILE", help="A file to work on; any number.")
+]
+VolumeRoot = Annotated[
+    Path | None,
+    typer.Option(
+        "--volume",
+        envvar="CLEW_VOLUME",
+        metavar="FOLDER",
+        help="The durable volume; without it a folder beside the SQLite file.",
+    ),
+]
+Workspace = Annotated[str, typer.Option("--workspace", help="Whose part of the volume.")]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", envvar="CLEW_MODEL", metavar="PROVIDER:NAME", help="The model that works."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with a task that was interrupted.")]
+ForceNew = Annotated[bool, typer.Option("--force-new", help="Start with a new interpreter.")]
+BestEffort = Annotated[
+    bool, typer.Option("--best-effort", help="Say what is wrong with the manifest, and go on.")
+]
+SessionId = Annotated[str | None, typer.Option("--session", metavar="ID", help="Only of this session.")]
+
+
+class Take(enum.Enum):
+    """Which one holds, where a manifest and the database disagree."""
+
+    MANIFEST = "manifest"
+    DATABASE = "database"
+
+
+TakeOne = Annotated[
+    Take | None, typer.Option("--take", help="Which one holds, if the manifest and the database disagree.")
+]
+
+
+async def work(
+    call: Call,
+    task: Task = None,
+    *,
+    thread_id: ThreadId = None,
+    document: DocumentFiles = None,
+    volume: VolumeRoot = None,
+    workspace: Workspace = "default",
+    model: Model = None,
+    resume: Resume = False,
+    force_new: ForceNew = False,
+    take: TakeOne = None,
+    best_effort: BestEffort = False,
+) -> Answer:
+    """Work on a task with code, over documents of any length.
+
+    Documents are loaded into the interpreter and never put whole into a prompt. The task is one durable turn:
+    if the program is killed, --resume goes on, in a new interpreter, and the agent is told so.
+
+    Example: clew work --thread-id report-1 --document report.pdf 'What changed since last year?'
+    """
+    from clew.cli.commands import work_output
+    from clew.cli.commands.work_session import Asked, How, Place, worked
+
+    place = Place(session=thread_id, volume=volume, workspace=workspace)
+    how = How(resume=resume, force_new=force_new, take=take.value if take else None, best_effort=best_effort)
+    asked = Asked(task=task, documents=tuple(document or ()), model=model, place=place, how=how)
+    opened, done = await worked(call, asked)
+    value = {**msgspec.to_builtins(done), "opened": msgspec.to_builtins(opened)}
+    shown = work_output.outcome(done, is_told=call.out.is_terminal)
+    return Answer(value=value, shown=shown, ok=work_output.is_well(done))
+
+
+async def sandboxes(call: Call, session: SessionId = None, limit: Limit = 50) -> Answer:
+    """List what happened to interpreters, the newest first.
+
+    Each got or lost interpreter of a session is there, with its provider, its volume and the reason.
+
+    Example: clew sandboxes --session report-1
+    """
+    from clew.cli.commands import work_output
+    from clew.workbench.session.attachment import snapshots
+
+    async with call.database() as db:
+        found = await snapshots(db, session=session, limit=limit)
+    value = {"sandboxes": [msgspec.to_builtins(each) for each in found]}
+    return Answer(value=value, shown=work_output.sandboxes(found))

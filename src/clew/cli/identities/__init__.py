@@ -1,1 +1,0 @@
-"""Commands about who may use a server: tenants, workspaces, users, members, keys."""

@@ -1,0 +1,1 @@
+"""Values as a terminal shows them."""

@@ -1,0 +1,126 @@
+"""How core memory, documents and artifacts look. Pure."""
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import PurePosixPath
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from clew.cli.render import values
+from clew.workbench.artifacts import ArtifactPage
+from clew.workbench.core_memory import BlockLimits, Blocks
+from clew.workbench.documents.documents import Document, Found, Shelf
+from clew.workbench.documents.text import Passage
+
+CONDITIONS = {
+    "ok": Text("ok", "green"),
+    "changed": Text("changed since it was loaded", "yellow"),
+    "missing": Text("its file is gone", "red"),
+    "unknown": Text("not checked", "dim"),
+}
+"""How the file of a document is now."""
+
+
+def size(number: int) -> str:
+    """A number of bytes in a few letters."""
+    value, unit = float(number), "bytes"
+    for unit in ("bytes", "kB", "MB", "GB"):  # noqa: B007 - the unit that the loop ends with
+        if value < 1000:
+            break
+        value /= 1000
+    return f"{value:,.0f} {unit}" if value >= 10 or unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def loaded(documents: Iterable[Document]) -> RenderableType:
+    """Documents that were loaded just now, with what was guessed or left out."""
+    lines: list[Text] = []
+    for each in documents:
+        words = f"{each.path}: {each.type}, {values.some(each.characters, 'character')}"
+        parts = f", {values.some(each.sections, 'section')}" if each.sections else ""
+        lines.append(Text(values.clean(words + parts)))
+        lines += [Text(f"  {values.clean(note)}", "dim") for note in each.notes]
+    return Group(*lines)
+
+
+def shelf(found: Shelf) -> RenderableType:
+    """The documents of a thread."""
+    if not found.documents:
+        return Text("No document is loaded. Load one with: clew documents add THREAD FILE")
+    made = values.table(
+        "", "path", "type", "size", "characters", "file", right=("size", "characters"), fold=("path",)
+    )
+    for each in found.documents:
+        made.add_row(
+            "▸" if each.path == found.active else "",
+            values.clean(each.path),
+            values.clean(each.type),
+            size(each.size),
+            f"{each.characters:,}",
+            CONDITIONS[found.conditions[each.path]],
+        )
+    return made
+
+
+def passage(found: Passage) -> RenderableType:
+    """A part of a text, and where to go on."""
+    end = found.next if found.next is not None else found.characters
+    where = f"{found.start:,}–{end:,} of {values.some(found.characters, 'character')}"
+    section = f"{values.clean(found.section)} · " if found.section else ""
+    on = f". Go on with --start {found.next}" if found.next is not None else ""
+    return Group(Text(values.clean(found.text)), Text(f"{section}{where}{on}", "dim"))
+
+
+def places(found: Found) -> RenderableType:
+    """Where words stand."""
+    if not found.places:
+        return Text("These words are not in it.")
+    lines: list[Text] = []
+    for each in found.places:
+        section = f" · {values.clean(each.section)}" if each.section else ""
+        lines.append(Text(f"--start {each.start}{section}", "dim"))
+        text = Text(values.clean(each.excerpt))
+        for first, last in each.marks:
+            text.stylize("bold", first, last)
+        lines.append(text)
+    return Group(*lines)
+
+
+def artifacts(page: ArtifactPage) -> RenderableType:
+    """What a thread made."""
+    if not page.artifacts:
+        return Text("This thread has made nothing yet.")
+    made = values.table("id", "name", "type", "size", "made", "run", right=("size",), fold=("name",))
+    for each in page.artifacts:
+        run = values.clean(each.run or "")
+        made.add_row(
+            each.id,
+            values.clean(each.name),
+            values.clean(each.type),
+            size(each.size),
+            values.when(each.time),
+            run,
+        )
+    return made
+
+
+def blocks(found: Blocks, limits: BlockLimits, *, only: str | None = None) -> RenderableType:
+    """Core memory, block by block."""
+    lines: list[Text] = []
+    for name, text in found.blocks.items():
+        if only in (None, name):
+            lines.append(
+                Text.assemble(
+                    (values.clean(name), "bold"),
+                    (f"  {len(text):,} of {limits.of(name):,} characters", "dim"),
+                )
+            )
+            lines += [Text(f"  {values.clean(line)}") for line in text.splitlines()]
+    return Group(*lines)
+
+
+def new_name(name: str, *, taken: Callable[[str], bool]) -> str:
+    """A name for a file that is not there yet: chart.png, or chart-2.png."""
+    path = PurePosixPath(name)
+    names = (name if number == 1 else f"{path.stem}-{number}{path.suffix}" for number in count(1))
+    return next(each for each in names if not taken(each))

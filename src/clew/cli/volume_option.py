@@ -1,0 +1,39 @@
+"""The volume beside a database, as commands are told of it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clew.core.errors import InvalidArgument
+from clew.workbench.volume.operators import Volumes
+
+VolumeFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--volume",
+        envvar="CLEW_VOLUME",
+        metavar="FOLDER",
+        help="The volume with the files beside the database.",
+    ),
+]
+
+
+def volumes_at(folder: Path | None) -> Volumes | None:
+    """The volume that a command is told of, if it is.
+
+    Raises:
+        InvalidArgument: It is not mounted.
+    """
+    return None if folder is None else Volumes(there(folder))
+
+
+def there(folder: Path) -> Path:
+    """A volume that is mounted: nobody wants files in a folder that was mistyped.
+
+    Raises:
+        InvalidArgument: It is not.
+    """
+    if not folder.is_dir():
+        raise InvalidArgument(problem=f"There is no volume at {str(folder)!r}.")
+    return folder

@@ -1,0 +1,60 @@
+"""Which style and which approach fit a message, by rules."""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from clew.companion.language.phrases import says
+from clew.companion.language.topics import is_asking_why, topics_in
+from clew.companion.values import Approach, Style
+
+CLOSING = re.compile(
+    r"\b(?:bye|goodbye|good\s?night|see\s+you|talk\s+(?:to\s+you\s+)?(?:later|tomorrow|soon)|"
+    r"that['’]?s\s+(?:all|enough)\s+for\s+(?:today|now)|"
+    r"(?:have|need)\s+to\s+go|thanks?(?:\s+you)?\s+for\s+(?:today|listening|your\s+time|everything))\b",
+    re.IGNORECASE,
+)
+TECHNIQUE = re.compile(
+    r"\b(?:what\s+(?:can|could|should)\s+i\s+do|how\s+(?:can|do|could)\s+i|any\s+(?:advice|tips|ideas)|"
+    r"what\s+helps|let['’]?s\s+(?:do|try)\s+something(?!\s+else)|give\s+me\s+(?:advice|tips|something)|"
+    r"help\s+me\s+(?:to\s+)?\w+|techniques?|strateg(?:y|ies)|a\s+way\s+to)\b",
+    re.IGNORECASE,
+)
+PAINFUL = re.compile(
+    r"\b(?:cry(?:ing)?|cried|hurts?|awful|terrible|horrible|unbearable|exhausted|overwhelmed|"
+    r"can['’]?t\s+(?:cope|take)|lonely|scared|"
+    r"panic\w*|heartbroken|devastated|miss\s+(?:him|her|them)|died)\b",
+    re.IGNORECASE,
+)
+VAGUE = 3
+"""A message of no more words than this says too little to reflect."""
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """How a reply is worded."""
+
+    style: Style
+    approach: Approach
+
+
+def chosen(message: str, before: Sequence[str] = ()) -> Chosen:
+    """The style and the approach for a message. A message without a topic goes on with the last one."""
+    topics = topics_in(message) or next(
+        (found for said in reversed(before) if (found := topics_in(said))), []
+    )
+    return Chosen(style=_style(message), approach=topics[0].approach if topics else "none")
+
+
+def _style(message: str) -> Style:
+    if CLOSING.search(message) or says(message, "closing"):
+        return "closing"
+    if TECHNIQUE.search(message):
+        return "technique"
+    if is_asking_why(message):
+        return "psychoeducation"
+    if PAINFUL.search(message):
+        return "supportive"
+    if len(message.split()) <= VAGUE:
+        return "clarifying"
+    return "reflective"

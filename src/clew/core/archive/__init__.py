@@ -1,0 +1,1 @@
+"""The archive: the format of an export file, and how it is restored."""

@@ -1,0 +1,1 @@
+"""Erasure and retention, decided purely: what is blanked, and the receipt that says so."""

@@ -1,0 +1,162 @@
+"""What a receipt says: of whom traces were erased, what and how much, and what was left. Pure.
+
+A receipt is a few lines in the thread of receipts: one when it is begun, one for each commit that removed
+something, one when it is done. It names nobody: who knows a name can find it, and nobody can read it back.
+"""
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from clew.core.encoding import encode, plain
+from clew.core.errors import InvalidArgument
+from clew.core.log.holds import HOLD, RECEIPTS
+from clew.core.values import Item
+
+LOG: Final = "receipts"
+BEGUN, STEP, DONE = "begun", "step", "done"
+UNFINISHED, PENDING, COMPLETE, PREVIEW = "unfinished", "pending", "complete", "preview"
+CRISIS: Final = "crisis"
+"""The kind of records that are kept until their own date, unless they are asked for by name."""
+RULE: Final = "retention rule"
+ARTIFACT, DOCUMENT = "artifact", "document"
+"""The kinds of records that are about a file; ``path`` in their body says where it stands."""
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose traces go: those of an owner, or of some threads and all that was forked from them."""
+
+    what: str
+    name: str
+    owner: str | None = None
+    threads: tuple[str, ...] = ()
+    with_crisis_log: bool = False
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The kinds of records that stay."""
+        return (HOLD, RULE) if self.with_crisis_log else (HOLD, RULE, CRISIS)
+
+
+class Sought(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a subject can stand in files: all of an owner's, what is of some threads, and files by path.
+
+    Each of ``files`` is an owner and a path in their part of a volume.
+    """
+
+    owner: str | None = None
+    threads: tuple[str, ...] = ()
+    files: tuple[tuple[str | None, str], ...] = ()
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that were left: of which kind, how many, and until when."""
+
+    kind: str
+    count: int
+    until: int | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was erased, and how thoroughly. ``subject`` is a salted hash, ``hash`` is over all of this."""
+
+    id: str
+    time: int
+    what: str
+    subject: str
+    salt: str
+    status: str = UNFINISHED
+    counts: dict[str, int] = {}
+    kept: tuple[Kept, ...] = ()
+    waiting: tuple[str, ...] = ()
+    beyond: tuple[str, ...] = ()
+    ended: int | None = None
+    hash: str = ""
+
+    def is_of(self, subject: Subject) -> bool:
+        """Whether it is about this subject."""
+        return self.what == subject.what and self.subject == mark(self.salt, subject.what, subject.name)
+
+
+class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread that was erased: a salted hash of its id, and the head it had then.
+
+    If somebody was writing to it at that moment, it may have gone a few versions further.
+    """
+
+    mark: str
+    version: int
+    hash: str
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one commit of an erasure removed; ``files`` is the number that files were put aside under."""
+
+    counts: dict[str, int] = {}
+    threads: tuple[Tombstone, ...] = ()
+    files: int = 0
+
+
+def mark(salt: str, *names: str) -> str:
+    """What a name is known by in a receipt: nobody can read it back, who knows the name can find it."""
+    return sha256(bytes.fromhex(salt) + encode(list(names))).hexdigest()
+
+
+def added(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    """Two counts together."""
+    return {
+        name: one.get(name, 0) + other.get(name, 0) for name in [*one, *(n for n in other if n not in one)]
+    }
+
+
+def sealed(receipt: Receipt) -> Receipt:
+    """A receipt with the hash over its content."""
+    bare = msgspec.structs.replace(receipt, hash="")
+    return msgspec.structs.replace(bare, hash=sha256(encode(plain(bare))).hexdigest())
+
+
+def receipts_of(items: Iterable[Item]) -> list[Receipt]:
+    """The receipts behind the lines of their thread, the oldest first."""
+    found: dict[str, Receipt] = {}
+    for item in items:
+        match item.kind:
+            case kind if kind in (BEGUN, DONE):
+                receipt = msgspec.convert(item.body, Receipt)
+                found[receipt.id] = receipt
+            case kind if kind == STEP and item.id in found:
+                before = found[item.id]
+                counts = added(before.counts, msgspec.convert(item.body, Step).counts)
+                found[item.id] = msgspec.structs.replace(before, counts=counts)
+    return list(found.values())
+
+
+def tombstones_of(items: Iterable[Item]) -> dict[str, list[Tombstone]]:
+    """The threads that were erased, by receipt."""
+    found: dict[str, list[Tombstone]] = {}
+    for item in items:
+        if item.kind == STEP and item.id is not None:
+            found.setdefault(item.id, []).extend(msgspec.convert(item.body, Step).threads)
+    return found
+
+
+def files_of(items: Iterable[Item], receipt: str) -> int:
+    """The last number that a receipt has files put aside under; 0 if there were none yet."""
+    steps = (item.body for item in items if item.kind == STEP and item.id == receipt)
+    return max((msgspec.convert(step, Step).files for step in steps), default=0)
+
+
+def subject_of(owner: str | None, thread: str | None, *, with_crisis_log: bool) -> Subject:
+    """What a caller asks to erase.
+
+    Raises:
+        InvalidArgument: It is not one owner or one thread.
+    """
+    if owner is not None and thread is None:
+        return Subject(what="owner", name=owner, owner=owner, with_crisis_log=with_crisis_log)
+    if thread is not None and thread != RECEIPTS:
+        return Subject(
+            what="thread", name=thread, owner=owner, threads=(thread,), with_crisis_log=with_crisis_log
+        )
+    raise InvalidArgument(problem="Say whose traces to erase: those of an owner, or of a thread.")

@@ -1,0 +1,193 @@
+"""Writes checked and encoded as far as can be without a store."""
+
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias, get_args
+
+import msgspec
+
+from clew.core.arguments import check_fields
+from clew.core.encoding import TAG_BYTES, check_id, encode_checked
+from clew.core.errors import InvalidArgument, TooLarge
+from clew.core.log.codec import prepare
+from clew.core.log.commit import Ready
+from clew.core.log.leases import LONGEST_LEASE_MS
+from clew.core.shapes import described
+from clew.core.values import (
+    Absent,
+    Anywhere,
+    AppendTo,
+    Changeset,
+    Drop,
+    Enqueue,
+    Exact,
+    Expect,
+    Finish,
+    Job,
+    Limits,
+    Put,
+    Record,
+    RecordQuery,
+    Require,
+    Write,
+)
+
+INTEGERS = range(-(1 << 63), 1 << 63)
+"""What every store can keep as an integer."""
+
+
+WRITES: tuple[type, ...] = get_args(Write)
+"""Every kind of write."""
+
+MOST = 1 << 40
+"""As good as no limit."""
+
+
+def check_limit(limit: int) -> int:
+    """How many to read at most, as every store understands it.
+
+    Raises:
+        InvalidArgument: It is negative.
+    """
+    if limit < 0:
+        raise InvalidArgument(problem=f"A limit cannot be negative, and {limit} is.")
+    return min(limit, MOST)
+
+
+def check_lease(lease_ms: int) -> int:
+    """How long a job is held, as every store can keep it.
+
+    Raises:
+        InvalidArgument: It is longer than an hour.
+    """
+    if not -MOST <= lease_ms <= LONGEST_LEASE_MS:
+        raise InvalidArgument(
+            problem=f"A lease of {lease_ms} ms is too long; an hour is the most. Extend it."
+        )
+    return lease_ms
+
+
+def check_query(query: RecordQuery) -> RecordQuery:
+    """A query that every store understands.
+
+    Raises:
+        InvalidArgument: A number in it is none that a record can have.
+    """
+    check_fields(query)
+    numbers = {"since": query.since, "until": query.until, "after": query.after and query.after[0]}
+    _check_integers(**{name: number for name, number in numbers.items() if number is not None})
+    return msgspec.structs.replace(query, limit=check_limit(query.limit))
+
+
+def all_ready(writes: Sequence[Write], limits: Limits) -> list[Write | Ready]:
+    """Writes that may be committed together.
+
+    Raises:
+        InvalidInput: One of them cannot be stored, or two of them write the same thing.
+    """
+    _check_once(writes)
+    return [made_ready(write, limits) for write in writes]
+
+
+def expectation(expect: object, what: str = "expect") -> Expect:
+    """Where a thread must be: as it was said, or exactly at a version that was given as a number.
+
+    Raises:
+        InvalidArgument: It is neither; True and False are no versions.
+    """
+    if isinstance(expect, Exact | Anywhere | Absent):
+        return expect
+    if type(expect) is int and expect in INTEGERS and expect >= 0:
+        return Exact(expect)
+    problem = (
+        f"{what} must be a version (a number from 0 on), Exact(version), Anywhere() or Absent(), "
+        f"not {described(expect)}."
+    )
+    raise InvalidArgument(problem=problem)
+
+
+Expected: TypeAlias = Annotated[Expect | int, expectation]
+"""Where a thread must be, as the argument of a call."""
+
+
+def ready_append(thread: str, change: Changeset, expect: Expected, limits: Limits) -> Ready:
+    """An append checked and encoded as far as can be without the store.
+
+    Raises:
+        InvalidInput: It cannot be stored, or expects what is no version.
+    """
+    return Ready(thread=thread, prepared=prepare(change, limits), expect=expectation(expect))
+
+
+def made_ready(write: Write, limits: Limits) -> Write | Ready:
+    """A write checked and encoded as far as can be without the store."""
+    if isinstance(write, AppendTo):
+        check_id(write.thread, "thread id")
+        return ready_append(write.thread, write.change, write.expect, limits)
+    if not isinstance(write, WRITES):
+        wanted = ", ".join(kind.__name__ for kind in WRITES)
+        raise InvalidArgument(problem=f"A write is one of {wanted}, not {described(write)}.")
+    check_fields(write)
+    match write:
+        case Put():
+            _check_record(write.record, limits)
+        case Enqueue():
+            _check_job(write.job, limits)
+    return write
+
+
+def _check_record(record: Record, limits: Limits) -> None:
+    check_id(record.kind, "kind")
+    check_id(record.id, "record id")
+    if not isinstance(record.tags, list | tuple):
+        raise InvalidArgument(problem=f"tags must be a list of texts, not {described(record.tags)}.")
+    for tag in record.tags:
+        check_id(tag, "tag", most=TAG_BYTES)
+    _check_integers(sort=record.sort)
+    _check_size(record.body, "record.body", limits)
+
+
+def _check_job(job: Job, limits: Limits) -> None:
+    check_fields(job)
+    _check_integers(due=job.due, limit=job.limit)
+    _check_size(job.body, "job.body", limits)
+
+
+def _check_integers(**values: int) -> None:
+    for name, value in values.items():
+        if type(value) is not int or value not in INTEGERS:
+            raise InvalidArgument(problem=f"{name} must be an integer of 64 bits, not {value!r}.")
+
+
+def _check_size(body: object, what: str, limits: Limits) -> None:
+    data, _ = encode_checked(body, what)
+    if len(data) > limits.body:
+        raise TooLarge(what=what, size=len(data), limit=limits.body)
+
+
+def _check_once(writes: Sequence[Write]) -> None:
+    """Refuse writes whose order would decide what they assume."""
+    if not isinstance(writes, list | tuple):
+        raise InvalidArgument(problem=f"writes must be a list, not {described(writes)}.")
+    seen: set[tuple[str, ...]] = set()
+    for write in writes:
+        name = _touched(write)
+        if name is not None and name in seen:
+            raise InvalidArgument(
+                problem=f"One commit writes {' '.join(map(repr, name))} twice. Join the writes."
+            )
+        if name is not None:
+            seen.add(name)
+
+
+def _touched(write: Write) -> tuple[str, ...] | None:
+    match write:
+        case AppendTo():
+            return None if write.change.key is None else ("key", write.thread, write.change.key)
+        case Put():
+            return "record", write.record.kind, write.record.id
+        case Drop() | Require():
+            return "record", write.kind, write.id
+        case Enqueue():
+            return None
+        case Finish():
+            return "job", write.job

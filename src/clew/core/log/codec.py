@@ -1,0 +1,350 @@
+"""Between values and rows: how items and changesets are written down and read back."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from typing import Annotated, Any, TypeAlias, get_args
+
+import msgspec
+
+from clew.core.arguments import check_fields
+from clew.core.encoding import JSON, check_id, decoder, encode_checked, is_shallow
+from clew.core.errors import ClewError, InvalidArgument, InvalidValue, TooLarge
+from clew.core.log.rows import ChangesetRow, ItemRow
+from clew.core.ops import Document, Op
+from clew.core.shapes import described
+from clew.core.values import Broken, Changeset, Cut, Item, Limits
+
+
+class Meta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """What an item is, apart from what it says."""
+
+    role: str = ""
+    kind: str = "message"
+    id: str | None = None
+    format: str = "clew"
+    codec: str = "json"
+    run: str | None = None
+    step: int | None = None
+    visibility: str = "all"
+    call: str | None = None
+
+
+class Run(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Where some of a changeset's items stand: so many from a place on, one after another."""
+
+    log: str
+    first: int
+    count: int
+
+
+class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a changeset is, apart from its content, and where its items stand."""
+
+    reason: str = "append"
+    run_id: str | None = None
+    parent_run_id: str | None = None
+    key: str | None = None
+    author: str | None = None
+    cuts: tuple[Cut, ...] = ()
+    items: tuple[Run, ...] = ()
+
+
+class Content(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a changeset says, its items apart."""
+
+    patches: tuple[Op, ...] = ()
+    snapshot: Document | None = None
+    state_actions: tuple[JSON, ...] = ()
+    run_meta: Document | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A changeset checked and encoded, before it is known where it will stand."""
+
+    change: Changeset
+    abouts: tuple[Meta, ...]
+    metas: tuple[bytes, ...]
+    bodies: tuple[bytes, ...]
+    content: bytes | None
+    said: Content
+
+
+_encoder = msgspec.json.Encoder(order="sorted")
+_meta_decoder = msgspec.json.Decoder(Meta)
+_read_envelope = decoder(Envelope)
+_read_content = decoder(Content)
+_content_decoder = msgspec.json.Decoder(Content)
+_decode_body = msgspec.json.Decoder().decode
+_decode_meta = lru_cache(maxsize=4096)(_meta_decoder.decode)
+_no_content = Content()
+OP: tuple[type, ...] = get_args(Op)
+"""Every kind of op."""
+
+
+def prepare(change: Changeset, limits: Limits) -> Prepared:
+    """Check and encode all of a changeset that does not depend on where it will stand.
+
+    Raises:
+        InvalidValue: A part of it is not JSON.
+        InvalidId: An id or a name in it cannot be used.
+        TooLarge: A body, or all of it, is over the limit.
+    """
+    _check_parts(change)
+    _check_names(change)
+    bodies = tuple(_body(item, index, limits) for index, item in enumerate(change.items))
+    content, said = _content(change)
+    size = sum(map(len, bodies)) + len(content or b"")
+    if size > limits.changeset:
+        raise TooLarge(what="changeset", size=size, limit=limits.changeset)
+    abouts = tuple(map(_about, change.items))
+    return Prepared(
+        change=change,
+        abouts=abouts,
+        metas=tuple(map(_encoder.encode, abouts)),
+        bodies=bodies,
+        content=content,
+        said=said,
+    )
+
+
+def _check_parts(change: Changeset) -> None:
+    """Refuse a changeset that is made of anything but items, ops and cuts."""
+    if not isinstance(change, Changeset):
+        raise InvalidArgument(problem=f"change must be a Changeset, not {described(change)}.")
+    check_items(change.items)
+    check_patches(change.patches)
+    _check_list(change.cuts, "cuts", Cut, "a Cut")
+    _check_list(change.state_actions, "state_actions", object, "anything")
+    for cut in change.cuts:
+        check_fields(cut)
+
+
+def check_items(items: object, what: str = "items") -> None:
+    """Refuse anything but a list of items.
+
+    Raises:
+        InvalidArgument: It is none; the error names the part, and says how an item is made.
+    """
+    # Text alone is refused, although it is plain to read: who said it is not.
+    _check_list(items, what, Item, 'an item, such as clew.user("Hi") or clew.assistant("Hello")')
+
+
+def check_patches(patches: object, what: str = "patches") -> None:
+    """Refuse anything but a list of ops.
+
+    Raises:
+        InvalidArgument: It is none; the error names the part, and says how an op is made.
+    """
+    _check_list(patches, what, OP, 'an op, such as clew.set("city", "Bern")')
+
+
+def _check_list(parts: object, what: str, kind: type | tuple[type, ...], wanted: str) -> None:
+    if not isinstance(parts, tuple | list):
+        if isinstance(parts, Iterator):
+            return  # it can be read once, by what uses it
+        raise InvalidArgument(problem=f"{what} must be a list, each part {wanted}, not {described(parts)}.")
+    for index, part in enumerate(parts):
+        if not isinstance(part, kind):
+            raise InvalidArgument(problem=f"{what}[{index}] must be {wanted}, not {described(part)}.")
+
+
+Items: TypeAlias = Annotated[Sequence[Item], check_items]
+"""Items as the argument of a call."""
+Patches: TypeAlias = Annotated[Sequence[Op], check_patches]
+"""Ops as the argument of a call."""
+
+
+def _check_names(change: Changeset) -> None:
+    for what, name in (
+        ("run id", change.run_id),
+        ("parent run id", change.parent_run_id),
+        ("idempotency key", change.key),
+        ("author", change.author),
+    ):
+        if name is not None:
+            check_id(name, what)
+    check_id(change.reason, "reason")
+    for cut in change.cuts:
+        check_id(cut.log, "log name")
+    for index, item in enumerate(change.items):
+        _check_item(item, index)
+
+
+def _check_item(item: Item, index: int) -> None:
+    words = (item.log, item.format, item.codec, item.kind, item.visibility, item.role or "none")
+    try:
+        _check_words(*words)
+    except TypeError:  # something that cannot be remembered is not text either
+        _check_words.__wrapped__(*words)
+    for what, name in (("item id", item.id), ("item run", item.run), ("call id", item.call)):
+        if name is not None:
+            check_id(name, what)
+    if type(item.place) is not int or type(item.step or 0) is not int:
+        raise InvalidValue(path=f"items[{index}]", problem="step and place are integers")
+
+
+@lru_cache(maxsize=1024)
+def _check_words(log: str, format: str, codec: str, kind: str, visibility: str, role: str) -> None:
+    """Check the words that most items share; remembered, since they are always the same few."""
+    check_id(log, "log name")
+    check_id(format, "item format")
+    check_id(codec, "item codec")
+    check_id(kind, "item kind")
+    check_id(visibility, "item visibility")
+    check_id(role, "item role")
+
+
+def _body(item: Item, index: int, limits: Limits) -> bytes:
+    if item.codec == "json":
+        body, _ = encode_checked(item.body, f"items[{index}].body")
+    elif isinstance(item.body, bytes):
+        body = item.body
+    else:
+        kind = type(item.body).__name__
+        raise InvalidValue(
+            path=f"items[{index}].body", problem=f"codec {item.codec!r} takes bytes, not {kind}"
+        )
+    if len(body) > limits.body:
+        raise TooLarge(what=f"body of item {index}", size=len(body), limit=limits.body)
+    return body
+
+
+def _about(item: Item) -> Meta:
+    return Meta(
+        role=item.role,
+        kind=item.kind,
+        id=item.id,
+        format=item.format,
+        codec=item.codec,
+        run=item.run,
+        step=item.step,
+        visibility=item.visibility,
+        call=item.call,
+    )
+
+
+def _content(change: Changeset) -> tuple[bytes | None, Content]:
+    """The encoded content and a copy of it that nobody else holds."""
+    said = Content(
+        patches=tuple(change.patches),
+        snapshot=change.snapshot,
+        state_actions=tuple(change.state_actions),
+        run_meta=change.run_meta,
+    )
+    if said == _no_content:
+        return None, _no_content
+    try:
+        data = _encoder.encode(said)
+        copy = _content_decoder.decode(data)
+        if copy == said and is_shallow(data):
+            return data, copy
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        _name_the_fault(change)
+        raise InvalidValue(path="changeset", problem=str(error)) from error
+    _name_the_fault(change)
+    if copy == said:
+        return data, copy
+    raise InvalidValue(path="changeset", problem="it does not survive JSON")
+
+
+def _name_the_fault(change: Changeset) -> None:
+    """Raise for the part of a changeset that is not JSON."""
+    for index, op in enumerate(change.patches):
+        fields: tuple[str, ...] = op.__struct_fields__
+        for field in fields:
+            value: Any = getattr(op, field)
+            encode_checked(list(value) if field == "path" else value, f"patches[{index}].{field}")
+    if change.snapshot is not None:
+        encode_checked(change.snapshot, "snapshot")
+    encode_checked(list(change.state_actions), "state_actions")
+    if change.run_meta is not None:
+        encode_checked(change.run_meta, "run_meta")
+
+
+def envelope(change: Changeset, runs: tuple[Run, ...]) -> bytes:
+    """A changeset's envelope, encoded."""
+    return _encoder.encode(
+        Envelope(
+            reason=change.reason,
+            run_id=change.run_id,
+            parent_run_id=change.parent_run_id,
+            key=change.key,
+            author=change.author,
+            cuts=change.cuts,
+            items=runs,
+        )
+    )
+
+
+def fingerprint(prepared: Prepared) -> bytes:
+    """What two requests with one idempotency key must have in common."""
+    change = prepared.change
+    about = [change.reason, change.run_id, change.parent_run_id, change.author, change.cuts]
+    places = [[item.log, item.place] for item in change.items]
+    parts = [_encoder.encode([about, places]), prepared.content or b"", *prepared.metas, *prepared.bodies]
+    return sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).digest()
+
+
+def meta_of(row: ItemRow) -> Meta:
+    """What an item row is."""
+    return _decode_meta(row.meta)
+
+
+def item_of(row: ItemRow) -> Item | Broken:
+    """The item behind a row, or what is wrong with it."""
+    if row.body is None:
+        return Broken(log=row.log, place=row.place, version=row.version, problem="it was erased", erased=True)
+    try:
+        meta = _decode_meta(row.meta)
+        body = _decode_body(row.body) if meta.codec == "json" else row.body
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ClewError) as error:
+        return Broken(log=row.log, place=row.place, version=row.version, problem=str(error))
+    return Item(
+        body=body,
+        role=meta.role,
+        kind=meta.kind,
+        id=meta.id,
+        log=row.log,
+        format=meta.format,
+        codec=meta.codec,
+        run=meta.run,
+        step=meta.step,
+        visibility=meta.visibility,
+        call=meta.call,
+        place=row.place,
+        version=row.version,
+        time=row.time,
+    )
+
+
+def content_of(row: ChangesetRow) -> Content:
+    """What a changeset row says; nothing if it was erased."""
+    return _read_content(row.content) if row.content is not None else _no_content
+
+
+def envelope_of(row: ChangesetRow) -> Envelope:
+    """What a changeset row is."""
+    return _read_envelope(row.envelope)
+
+
+def changeset_of(row: ChangesetRow, items: tuple[Item, ...]) -> Changeset:
+    """The changeset behind a row and its items."""
+    envelope, said = envelope_of(row), content_of(row)
+    return Changeset(
+        items=items,
+        patches=said.patches,
+        cuts=envelope.cuts,
+        snapshot=said.snapshot,
+        state_actions=said.state_actions,
+        reason=envelope.reason,
+        run_id=envelope.run_id,
+        parent_run_id=envelope.parent_run_id,
+        run_meta=said.run_meta,
+        key=envelope.key,
+        author=envelope.author,
+        version=row.version,
+        time=row.time,
+        hash=row.hash,
+        erased=row.erased is not None,
+    )

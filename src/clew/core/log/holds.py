@@ -1,0 +1,77 @@
+"""Legal holds: what must not be erased, deleted or let go; each is a record, checked in the same commit."""
+
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from clew.core.encoding import encode, plain
+from clew.core.errors import InvalidArgument, LegalHold
+from clew.core.log.rows import Asking, AskRecord, AskRecords, CheckRecord, Effect, ThreadRow, ask
+from clew.core.values import Record, RecordQuery
+
+HOLD: Final = "hold"
+"""The kind of records that hold something."""
+RECEIPTS: Final = "clew/receipts"
+"""The thread that holds the receipts of what was erased. It is never erased itself."""
+PAGE: Final = 1000
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """An owner or a thread that must stay as it is, since when, and why."""
+
+    what: str
+    name: str
+    reason: str
+    since: int
+
+
+def hold_id(what: str, name: str) -> str:
+    """The id of the record that holds an owner or a thread, however long its name is."""
+    return sha256(encode([what, name])).hexdigest()
+
+
+def record_of(hold: Hold, owner: str | None) -> Record:
+    """The record of a hold. It belongs to the owner, so that it is seen wherever the thread is."""
+    return Record(kind=HOLD, id=hold_id(hold.what, hold.name), owner=owner, sort=hold.since, body=plain(hold))
+
+
+def hold_of(record: Record) -> Hold:
+    """The hold behind a record."""
+    return msgspec.convert(record.body, Hold)
+
+
+def read_holds() -> Asking[list[tuple[Hold, str | None]]]:
+    """Every hold in sight, and whose it is."""
+    found: list[tuple[Hold, str | None]] = []
+    after: tuple[int, str] | None = None
+    while True:
+        records = yield from ask(AskRecords(RecordQuery(kind=HOLD, limit=PAGE, after=after)))
+        found += [(hold_of(record), record.owner) for record in records]
+        if len(records) < PAGE:
+            return found
+        after = (records[-1].sort, records[-1].id)
+
+
+def free(row: ThreadRow) -> Asking[list[Effect]]:
+    """What makes sure, while a thread is removed, that neither it nor its owner is held.
+
+    Raises:
+        LegalHold: One of them is.
+        InvalidArgument: It is the thread that holds the receipts.
+    """
+    if row.id == RECEIPTS:
+        raise InvalidArgument(problem=f"{RECEIPTS!r} holds the receipts of what was erased, and stays.")
+    names = [*([("owner", row.owner)] if row.owner is not None else []), ("thread", row.id)]
+    guards: list[Effect] = []
+    for what, name in names:
+        record = yield from ask(AskRecord(HOLD, hold_id(what, name)))
+        if record is not None:
+            raise refusal(hold_of(record))
+        guards.append(CheckRecord(kind=HOLD, id=hold_id(what, name), before=0))
+    return guards
+
+
+def refusal(hold: Hold) -> LegalHold:
+    """The error that says what is held."""
+    return LegalHold(what=hold.what, name=hold.name, reason=hold.reason)

@@ -1,0 +1,98 @@
+"""Whose something is: the owner of what is new, and what stands in the way unseen."""
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import TypeVar
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from clew.core.encoding import check_id
+from clew.core.errors import Conflict, InvalidArgument, InvalidInput, StoreBusy, ThreadExists
+from clew.core.log.rows import AddThread, Effect, Restore, SaveRecord
+from clew.core.values import MEMORY, Job, Record, Scope
+
+Owned = TypeVar("Owned", Record, Job)
+LONGEST = 400
+ADK = "adk/"
+"""How the ids of the threads begin that the session service of ADK keeps: app, user and session follow."""
+OF_THREAD, HASHED = "@", "~"
+"""What the memory of a thread, and one with a hashed name, begin with: no quoted name of a user does."""
+
+
+def owner_for(scope: Scope, owner: str | None, what: str) -> str | None:
+    """The owner of something new: the one given, or the user on whose behalf it is made.
+
+    Raises:
+        InvalidArgument: A user would make something that belongs to somebody else.
+    """
+    if owner is None:
+        return scope.user
+    check_id(owner, "owner")
+    if scope.user not in (None, owner):
+        raise InvalidArgument(problem=f"User {scope.user!r} cannot make a {what} owned by {owner!r}.")
+    return owner
+
+
+def owned(scope: Scope, thing: Owned, what: str) -> Owned:
+    """A record or a job with its owner filled in."""
+    return msgspec.structs.replace(thing, owner=owner_for(scope, thing.owner, what))
+
+
+def memory_thread(owner: str, *, of_thread: bool = False) -> str:
+    """The id of the thread that holds what is known of a user, or of a thread without one.
+
+    No user and no thread share one, whatever letters are in their ids.
+    """
+    mark = OF_THREAD if of_thread else ""
+    name = quote(owner, safe="").replace("~", "%7E")
+    return f"{MEMORY}{mark}{name if len(name) <= LONGEST else HASHED + sha256(owner.encode()).hexdigest()}"
+
+
+def is_memory_of(id: str, owner: str | None) -> bool:
+    """Whether a thread is a memory of a user: its own, or one that a guest framework keeps of them.
+
+    All of their ids end with the quoted name of the user. A name too long for that is hashed.
+    """
+    if owner is None or not id.startswith(MEMORY):
+        return False
+    last = id.rpartition("/")[2]
+    return id == memory_thread(owner) or (not last.startswith(HASHED) and unquote(last) == owner)
+
+
+def check_named_owner(id: str, owner: str | None) -> None:
+    """Refuse a thread whose id names its owner to everybody else.
+
+    Who could make it first would be told what is written there of that user later. The memory of a thread is
+    not bound to one user: it belongs to nobody, or to the user of its database.
+
+    Raises:
+        InvalidArgument: The thread is the memory, or the ADK state, of another user or of an app.
+    """
+    is_of_user = id.startswith(MEMORY) and not id.startswith(f"{MEMORY}{OF_THREAD}")
+    if is_of_user and not is_memory_of(id, owner):
+        raise InvalidArgument(problem=f"Thread {id!r} is the memory of a user, and can only be that user's.")
+    if id.startswith(ADK) and _adk_user(id) != owner:
+        raise InvalidArgument(
+            problem=f"Thread {id!r} is kept by ADK, and can only belong to the user that it names."
+        )
+
+
+def _adk_user(id: str) -> str | None:
+    """The user in the id of a thread of ADK's; None if it is of an app, for all of its users."""
+    names = id.removeprefix(ADK).split("/")
+    return unquote(names[1]) if len(names) > 1 else None
+
+
+def obstacle(effects: Iterable[Effect]) -> Conflict | InvalidInput | StoreBusy:
+    """Why a plan on fresh rows cannot be applied: an id is taken, out of the scope's sight."""
+    for effect in effects:
+        match effect:
+            case AddThread() | Restore():
+                return ThreadExists(thread=effect.row.id)
+            case SaveRecord(before=0):
+                kind, id = effect.record.kind, effect.record.id
+                return InvalidArgument(
+                    problem=f"The {kind} {id!r} belongs to somebody else. Choose another id."
+                )
+    return StoreBusy(store="The store")

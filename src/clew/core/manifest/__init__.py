@@ -1,0 +1,1 @@
+"""The session manifest: one document, its files and its stamps."""

@@ -1,0 +1,284 @@
+"""A session as one JSON document, and the change that makes a thread hold exactly what such a document says.
+
+Nothing in a manifest names a store, a version or the moment of writing, so a session that was imported gives
+the same manifest again. An import replaces: a part that is missing, null or empty is reset, and what no
+manifest holds, like the buffers of a sandbox, is gone after it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from clew.core.encoding import JSON, check_id, encode, encode_checked, plain
+from clew.core.errors import InvalidArgument
+from clew.core.log import places
+from clew.core.ops import Document
+from clew.core.values import ABOUT, HISTORY, Changeset, Cut, Head, Item, Window
+
+FORMAT: Final = "clew.session"
+VERSION: Final = 1
+REASON: Final = "Import"
+MEMORY, DOCUMENTS, INTERPRETER = "core_memory", "document_paths", "interpreter_state"
+BUFFERS: Final = "sandbox_buffers"
+"""What a sandbox has in its hands. No manifest holds it, and no import leaves it."""
+CHECKPOINT: Final = "checkpoint"
+"""What a file on a volume says beside its manifest: see ``manifest_stamps``. No manifest has it."""
+APART = frozenset((MEMORY, DOCUMENTS, INTERPRETER, BUFFERS))
+CORE_MEMORY: Final[Mapping[str, JSON]] = {"human": "", "persona": "", "scratchpad": ""}
+"""The core memory of a session that has none of its own."""
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A part of a manifest; a name that is not known is refused, since a slip would reset what was meant."""
+
+
+class Entry(_Part, frozen=True, kw_only=True):
+    """One item of a log, with its body as JSON, or as base64 if it is bytes."""
+
+    role: str = ""
+    kind: str = "message"
+    id: str | None = None
+    format: str = "clew"
+    codec: str = "json"
+    run: str | None = None
+    step: int | None = None
+    visibility: str = "all"
+    call: str | None = None
+    body: Any = UNSET
+    base64: bytes | UnsetType = UNSET
+
+
+class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the sandbox of a session is, and what it works on."""
+
+    sandbox_id: str | None = None
+    workspace_path: str | None = None
+    repository_url: str | None = None
+    repository_ref: str | None = None
+    context_paths: list[str] = []
+    volume_name: str | None = None
+    volume_subpath: str | None = None
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session is called, and which version of a schema wrote it."""
+
+    title: str | None = None
+    labels: list[str] = []
+    schema: int | None = None
+
+
+class Contents(_Part, frozen=True, kw_only=True, omit_defaults=False):
+    """What a session holds. ``fields`` is the rest of its state, ``logs`` are those beside its history."""
+
+    history: list[Entry] = []
+    core_memory: dict[str, Any] = {}
+    document_paths: list[str] = []
+    interpreter_state: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
+    logs: dict[str, list[Entry]] = {}
+
+
+class Manifest(_Part, frozen=True, kw_only=True, omit_defaults=False):
+    """A session, and what is said about it."""
+
+    session: str
+    state: Contents
+    about: dict[str, Any] = {}
+    format: str = FORMAT
+    version: int = VERSION
+
+
+# Writing.
+
+
+def logs_of(head: Head) -> list[str]:
+    """The logs of a thread that have visible items."""
+    return [name for name, size in sorted(head.counters.logs.items()) if size.length]
+
+
+def manifest_of(head: Head, windows: Mapping[str, Window], defaults: Mapping[str, JSON]) -> Manifest:
+    """The manifest of a thread, from its head and the visible items of its logs.
+
+    Raises:
+        InvalidArgument: An item of it cannot be read, or a part of its state is no such part.
+    """
+    state = head.state
+    entries = {name: _entries(head.id, name, window) for name, window in windows.items()}
+    history = entries.pop(HISTORY, [])
+    contents = {
+        "history": history,
+        MEMORY: {**defaults, **_object(state, MEMORY)},
+        DOCUMENTS: state.get(DOCUMENTS, []),
+        INTERPRETER: {**plain(Interpreter()), **_object(state, INTERPRETER)},
+        "fields": {key: value for key, value in state.items() if key[:1] != "$" and key not in APART},
+        "logs": entries,
+    }
+    about = _object(state, ABOUT)
+    return _checked(msgspec.to_builtins({"session": head.id, "about": about, "state": contents}))
+
+
+def written(manifest: Manifest) -> bytes:
+    """A manifest as a file holds it: the same bytes for the same session."""
+    return msgspec.json.format(encode(manifest), indent=1) + b"\n"
+
+
+def _entries(thread: str, log: str, window: Window) -> list[Entry]:
+    if any(not broken.erased for broken in window.broken):
+        problem = f"An item of log {log!r} of session {thread!r} cannot be read, so no manifest can hold it."
+        raise InvalidArgument(problem=problem)
+    return [_entry(item) for item in window]
+
+
+def _entry(item: Item) -> Entry:
+    is_bytes = isinstance(item.body, bytes)
+    return Entry(
+        role=item.role,
+        kind=item.kind,
+        id=item.id,
+        format=item.format,
+        codec=item.codec,
+        run=item.run,
+        step=item.step,
+        visibility=item.visibility,
+        call=item.call,
+        body=UNSET if is_bytes else item.body,
+        base64=item.body if is_bytes else UNSET,
+    )
+
+
+def _object(state: Document, name: str) -> dict[str, JSON]:
+    found = state.get(name, {})
+    if not isinstance(found, dict):
+        raise InvalidArgument(problem=f"The session's {name} is not an object, so no manifest can hold it.")
+    return found
+
+
+# Reading.
+
+
+def read(data: bytes) -> Manifest:
+    """The manifest that some bytes are.
+
+    Raises:
+        InvalidArgument: They are none, or one of a newer release.
+    """
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidArgument(problem=f"The manifest cannot be read: {error}.") from error
+    return manifest_from(document)
+
+
+def manifest_from(document: JSON) -> Manifest:
+    """The manifest that a document is. A part that is null is missing.
+
+    Raises:
+        InvalidArgument: It is none, or one of a newer release.
+    """
+    document = checked_format(document)
+    said = {key: value for key, value in document.items() if value is not None and key != CHECKPOINT}
+    state = said.get("state", {})
+    if isinstance(state, dict):
+        said["state"] = {key: value for key, value in state.items() if value is not None}
+    return _checked(said)
+
+
+def checked_format(document: JSON) -> dict[str, JSON]:
+    """A document that says of itself that it is a manifest, and one that this release reads.
+
+    Raises:
+        InvalidArgument: It does not, or is one of a newer release, or of none.
+    """
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InvalidArgument(problem=f"This is no manifest of a session: its format is not {FORMAT!r}.")
+    version = document.get("version")
+    if isinstance(version, int) and not 1 <= version <= VERSION:
+        advice = " Upgrade first." if version > VERSION else ""
+        problem = f"The manifest has version {version}, and this release reads up to {VERSION}.{advice}"
+        raise InvalidArgument(problem=problem)
+    return document
+
+
+def _checked(document: dict[str, Any]) -> Manifest:
+    encode_checked(document, "manifest")
+    try:
+        manifest = msgspec.convert(document, Manifest)
+        msgspec.convert(manifest.state.interpreter_state, Interpreter)
+        msgspec.convert(manifest.about, About)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(problem=f"The manifest cannot be used: {error}.") from error
+    check_id(manifest.session, "session")
+    _check_names(manifest.state)
+    return manifest
+
+
+def _check_names(state: Contents) -> None:
+    wrong = [name for name in state.fields if name.startswith("$") or name in APART]
+    wrong += [name for name in state.logs if name == HISTORY]
+    if wrong:
+        raise InvalidArgument(problem=f"The manifest cannot be used: {wrong[0]!r} has a place of its own.")
+    for name, entries in {**state.logs, HISTORY: state.history}.items():
+        check_id(name, "log name")
+        for index, entry in enumerate(entries):
+            if (entry.body is UNSET) == (entry.base64 is UNSET):
+                problem = f"entry {index} of {name!r} has not exactly one of body and base64"
+                raise InvalidArgument(problem=f"The manifest cannot be used: {problem}.")
+
+
+# Replacing.
+
+
+def replacement(
+    head: Head | None, manifest: Manifest, defaults: Mapping[str, JSON], run: Document | None = None
+) -> Changeset:
+    """The change after which a thread holds what a manifest says, and nothing else.
+
+    ``run`` is what its state is to say of the last run, if there was one.
+    """
+    said = manifest.state
+    state: dict[str, JSON] = dict(said.fields)
+    memory = {**defaults, **said.core_memory}
+    if memory != dict(defaults):
+        state[MEMORY] = memory
+    if said.document_paths:
+        state[DOCUMENTS] = said.document_paths
+    if interpreter := _told(said.interpreter_state):
+        state[INTERPRETER] = interpreter
+    if manifest.about:
+        state[ABOUT] = manifest.about
+    if run is not None:
+        state["$run"] = run
+    items = [
+        item for log, entries in {HISTORY: said.history, **said.logs}.items() for item in _items(log, entries)
+    ]
+    cuts = tuple(_cuts(head)) if head is not None else ()
+    return Changeset(items=tuple(items), cuts=cuts, snapshot=state, reason=REASON)
+
+
+def _told(interpreter: Mapping[str, JSON]) -> dict[str, JSON]:
+    """What is said of an interpreter beside what is so for every new one."""
+    new = plain(Interpreter())
+    return {name: value for name, value in interpreter.items() if name not in new or value != new[name]}
+
+
+def _items(log: str, entries: Sequence[Entry]) -> list[Item]:
+    made = []
+    for entry in entries:
+        about = {
+            name: getattr(entry, name) for name in Entry.__struct_fields__ if name not in ("body", "base64")
+        }
+        body = entry.body if entry.base64 is UNSET else entry.base64
+        made.append(Item(**about, log=log, body=body))
+    return made
+
+
+def _cuts(head: Head) -> list[Cut]:
+    """The end of all that a thread shows."""
+    sizes = ((name, head.counters.logs[name]) for name in logs_of(head))
+    return [
+        Cut(log=name, first=1, last=places.at(size.end + 1) - 1, count=size.length, open={})
+        for name, size in sizes
+    ]

@@ -1,0 +1,139 @@
+"""Where the manifest of a session stands on a volume, and how those of the older layout are read."""
+
+import re
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+
+from clew.core.encoding import JSON, check_id
+from clew.core.errors import InvalidArgument
+from clew.core.manifest.document import FORMAT, Contents, Entry, Interpreter, Manifest, manifest_from
+
+NOBODY = "~"
+"""Stands for the user of a session that belongs to none; no name is written like this."""
+PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
+LONGEST, KEPT = 160, 80
+"""A name that takes more letters than the first is cut to the second, and told apart by its hash."""
+OLD_NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?\Z")
+"""A name that the older layout left as it was; it made others out of all that it could not write."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose session it is, and which."""
+
+    workspace: str
+    user: str | None
+    session: str
+
+    def __post_init__(self) -> None:
+        check_id(self.workspace, "workspace")
+        check_id(self.session, "session")
+        if self.user is not None:
+            check_id(self.user, "user")
+
+
+def file_name(name: str) -> str:
+    """A name as a part of a path: two names that differ differ on every file system.
+
+    Small letters, digits, ``-`` and ``_`` stand for themselves. Any other byte is ``=`` and its number, so
+    that neither case nor dots, slashes or forms of one character matter.
+    """
+    said = "".join(chr(byte) if byte in PLAIN else f"={byte:02x}" for byte in name.encode())
+    return said if len(said) <= LONGEST else f"{said[:KEPT]}~{sha256(name.encode()).hexdigest()}"
+
+
+def path_of(place: Place) -> PurePosixPath:
+    """Where a manifest stands below the root of its volume."""
+    user = NOBODY if place.user is None else file_name(place.user)
+    folder = PurePosixPath("meta", "workspaces", file_name(place.workspace), "users", user)
+    return folder / manifest_name(place.session)
+
+
+def manifest_name(session: str) -> str:
+    """How the file of a session's manifest is called."""
+    return f"react-session-{file_name(session)}.json"
+
+
+def older_paths(place: Place) -> list[PurePosixPath]:
+    """Where the older layout may have it. Names that it would have changed are not looked for."""
+    names = (place.workspace, place.user or "", place.session)
+    if not all(OLD_NAME.match(name) and ".." not in name for name in names):
+        return []
+    folder = PurePosixPath("workspaces", place.workspace, "users", names[1])
+    name = f"react-session-{place.session}.json"
+    return [folder / name, folder / "memory" / name]
+
+
+# The older documents.
+
+
+class _OldTurn(msgspec.Struct, frozen=True):
+    user_request: str = ""
+    assistant_response: str = ""
+
+
+class _OldSandbox(msgspec.Struct, frozen=True):
+    sandbox_id: str | None = None
+    workspace_path: str | None = None
+    repo_url: str | None = None
+    repo_ref: str | None = None
+    context_paths: list[str] | None = None
+    volume_name: str | None = None
+    volume_subpath: str | None = None
+    loaded_document_paths: list[str] | None = None
+
+
+class _OldState(msgspec.Struct, frozen=True):
+    history: list[_OldTurn] | None = None
+    core_memory: dict[str, Any] | None = None
+    document_paths: list[str] | None = None
+    interpreter_state: _OldSandbox | None = None
+    daytona: _OldSandbox | None = None
+
+
+class _OldManifest(msgspec.Struct, frozen=True):
+    state: _OldState | None = None
+
+
+def older_manifest(session: str, document: JSON) -> Manifest:
+    """The manifest that a document of the older layout stands for; one of ours is taken as it is.
+
+    Raises:
+        InvalidArgument: It cannot be read.
+    """
+    if isinstance(document, dict) and document.get("format") == FORMAT:
+        return manifest_from(document)
+    try:
+        state = msgspec.convert(document, _OldManifest).state or _OldState()
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(problem=f"The older manifest cannot be read: {error}.") from error
+    sandbox = state.interpreter_state or state.daytona or _OldSandbox()
+    contents = Contents(
+        history=[entry for turn in state.history or [] for entry in _said(turn)],
+        core_memory=state.core_memory or {},
+        document_paths=state.document_paths or sandbox.loaded_document_paths or [],
+        interpreter_state=_interpreter(sandbox),
+    )
+    document = {"format": FORMAT, "version": 1, "session": session, "state": contents}
+    return manifest_from(msgspec.to_builtins(document))
+
+
+def _said(turn: _OldTurn) -> list[Entry]:
+    pairs = (("user", turn.user_request), ("assistant", turn.assistant_response))
+    return [Entry(role=role, body={"content": text}) for role, text in pairs if text]
+
+
+def _interpreter(sandbox: _OldSandbox) -> dict[str, Any]:
+    found = Interpreter(
+        sandbox_id=sandbox.sandbox_id,
+        workspace_path=sandbox.workspace_path,
+        repository_url=sandbox.repo_url,
+        repository_ref=sandbox.repo_ref,
+        context_paths=sandbox.context_paths or [],
+        volume_name=sandbox.volume_name,
+        volume_subpath=sandbox.volume_subpath,
+    )
+    said: dict[str, Any] = msgspec.to_builtins(found)
+    return said

@@ -1,0 +1,120 @@
+"""Which version of a thread a manifest on a volume stands for, and how the two stand to each other.
+
+A manifest itself names no version, so that a session that was imported gives the same manifest again. The
+file on a volume says it beside the manifest: the version, the hash that the thread had there, and a checksum
+of the manifest, so that a change by hand is told from an older version.
+"""
+
+import enum
+from hashlib import sha256
+
+import msgspec
+
+from clew.core.encoding import JSON, encode
+from clew.core.errors import InvalidArgument
+from clew.core.manifest.document import CHECKPOINT, Manifest, checked_format, manifest_from
+
+
+class Stamp(msgspec.Struct, frozen=True, kw_only=True):
+    """The version that a manifest stands for, and what it was then."""
+
+    version: int
+    hash: str
+    sha256: str
+
+
+class Stamped(msgspec.Struct, frozen=True, kw_only=True):
+    """A manifest as it stands on a volume; whole if it is what its stamp says. One may have no stamp."""
+
+    document: dict[str, JSON]
+    stamp: Stamp | None
+    whole: bool
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest. It is made when it is asked for, which costs more than to see where it stands.
+
+        Raises:
+            InvalidArgument: It cannot be used.
+        """
+        return manifest_from(self.document)
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a thread is: its version and hash, and the hash it had at another version, if it has that."""
+
+    version: int
+    hash: bytes
+    before: bytes | None = None
+
+
+class Standing(enum.Enum):
+    """How a manifest stands to its thread."""
+
+    CURRENT = "current"
+    """It is what the thread is."""
+    BEHIND = "behind"
+    """The thread has moved on from it."""
+    AHEAD = "ahead"
+    """It stands for a version that the thread does not have: the database was set back, or is lost."""
+    OTHER = "other"
+    """The thread had another hash at that version: it is not the one that the manifest was made of."""
+    ALTERED = "altered"
+    """It is not what was written at that version."""
+    UNSTAMPED = "unstamped"
+    """It names no version: it was put there by hand, or by an older release."""
+
+
+PROBLEMS = {
+    Standing.AHEAD: "the manifest stands for version {found}, and the database is {where}",
+    Standing.OTHER: "the manifest was made of another history: version {found} has another hash",
+    Standing.ALTERED: "the manifest was changed since it was written at version {found}",
+    Standing.UNSTAMPED: "the manifest names no version, and does not hold what the database does",
+}
+"""What is wrong, in words, where the two do not go together."""
+
+
+def stamped(manifest: Manifest, version: int, hash: bytes) -> bytes:
+    """A manifest as a volume keeps it, with the version that it stands for."""
+    # Each part is encoded once, though the whole is needed twice: for its checksum, and with the stamp.
+    parts: dict[str, JSON] = {
+        name: msgspec.Raw(encode(getattr(manifest, name))) for name in manifest.__struct_fields__
+    }
+    stamp = Stamp(version=version, hash=hash.hex(), sha256=sha256(encode(parts)).hexdigest())
+    return msgspec.json.format(encode({**parts, CHECKPOINT: stamp}), indent=1) + b"\n"
+
+
+def read_stamped(data: bytes, session: str) -> Stamped:
+    """The manifest that a file on a volume holds.
+
+    Raises:
+        InvalidArgument: It holds none, or that of another session.
+    """
+    try:
+        document = msgspec.json.decode(data)
+        said = document.pop(CHECKPOINT, None) if isinstance(document, dict) else None
+        stamp = None if said is None else msgspec.convert(said, Stamp)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidArgument(problem=f"It is no manifest: {error}.") from error
+    document = checked_format(document)
+    whole = stamp is None or stamp.sha256 == sha256(encode(document)).hexdigest()
+    if stamp is None or not whole:
+        manifest_from(document)  # somebody else wrote it, so it may be anything
+    if document.get("session") != session:
+        raise InvalidArgument(problem=f"It is the manifest of session {document.get('session')!r}.")
+    return Stamped(document=document, stamp=stamp, whole=whole)
+
+
+def standing(found: Stamped, thread: Mark | None) -> Standing:
+    """How a manifest stands to its thread, if that is there; ``before`` is of the stamp's version."""
+    stamp = found.stamp
+    if not found.whole:
+        return Standing.ALTERED
+    if stamp is None:
+        return Standing.UNSTAMPED
+    if thread is None or stamp.version > thread.version:
+        return Standing.AHEAD
+    hash = thread.hash if stamp.version == thread.version else thread.before
+    if hash is None or hash.hex() != stamp.hash:
+        return Standing.OTHER
+    return Standing.CURRENT if stamp.version == thread.version else Standing.BEHIND

@@ -1,0 +1,1 @@
+"""Messages of any framework as plain ones."""

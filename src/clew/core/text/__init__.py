@@ -1,0 +1,1 @@
+"""Words, excerpts and ranks: what search does with text."""

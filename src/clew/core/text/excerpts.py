@@ -1,0 +1,57 @@
+"""The part of a text where the searched words stand, and where in it they stand."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from clew.core.text.words import WORD, stem, words
+
+WIDTH = 240
+READ = 200_000
+"""So many letters of a text are looked through; what stands behind them is shown by the beginning."""
+
+
+class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a text on one line; ``marks`` are where the words begin in it, and where they end."""
+
+    text: str
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+def excerpt(text: str, searched: Iterable[str], width: int = WIDTH) -> Excerpt:
+    """The part of a text that holds most of the searched words, in whatever form; else its beginning."""
+    line = " ".join(text[:READ].split())
+    found = _found(line, {stem(word) for word in searched})
+    start, end = _window(line, found, width)
+    before, after = "…" if start else "", "…" if end < len(line) or len(text) > READ else ""
+    shift = len(before) - start
+    marks = tuple((first + shift, last + shift) for first, last, _ in found if start <= first and last <= end)
+    return Excerpt(text=f"{before}{line[start:end]}{after}", marks=marks)
+
+
+def _found(line: str, stems: set[str]) -> list[tuple[int, int, str]]:
+    """Where the words stand, and which of them it is."""
+    found = []
+    for match in WORD.finditer(line):
+        roots = [root for word in words(match[0]) if (root := stem(word)) in stems]
+        if roots:
+            found.append((match.start(), match.end(), roots[0]))
+    return found
+
+
+def _window(line: str, found: Sequence[tuple[int, int, str]], width: int) -> tuple[int, int]:
+    """From where to where to show: around the words that stand together, from word to word."""
+    if len(line) <= width:
+        return 0, len(line)
+    best, most = 0, 0
+    for start, _, _ in found:
+        held = len({root for first, last, root in found if start <= first and last <= start + width * 3 // 4})
+        if held > most:
+            best, most = start, held
+    begin = max(0, min(best - width // 4, len(line) - width))
+    if begin:
+        begin = line.find(" ", begin, begin + width // 4) + 1 or begin
+    end = min(len(line), begin + width)
+    if end < len(line):
+        end = max(line.rfind(" ", begin, end), begin + width * 3 // 4)
+    return begin, end

@@ -1,0 +1,1 @@
+"""The database as a program sees it: threads, records, jobs, search, archives."""

@@ -1,0 +1,235 @@
+"""A database: the threads, records and jobs of one tenant, for one user or for all of them."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from clew.core.arguments import check_methods
+from clew.core.encoding import Id, check_tenant
+from clew.core.erasure.receipts import Receipt, subject_of
+from clew.core.errors import InvalidArgument, ThreadExists
+from clew.core.log import commit as log_commit
+from clew.core.log import lineage
+from clew.core.log.checks import INTEGERS, all_ready, check_limit
+from clew.core.log.reader import head_of, parent_of
+from clew.core.log.rows import Asking, AskThreads, ThreadRow, Unreadable, ask
+from clew.core.ports import Files, Report, Store
+from clew.core.values import RESERVED, Commit, Found, Page, Result, Scope, Summary, Write
+from clew.database.erasure import Told, erase, nobody
+from clew.database.jobs import Jobs
+from clew.database.records import Records
+from clew.database.retention import Retention
+from clew.database.search import index_pending, search_words
+from clew.database.thread import Thread
+
+
+@check_methods
+class Database:
+    """Threads, records and jobs, as one tenant and user see them.
+
+    Closing it closes the store only if it was opened with it. ``files`` are those beside it, on a volume:
+    they go with what is erased or deleted.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        scope: Scope | None = None,
+        *,
+        owned: bool = False,
+        files: Files | None = None,
+    ) -> None:
+        self.store = store
+        self.files = files
+        self._scope = scope or Scope()
+        self._owned = owned
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def tenant(self) -> str:
+        """Whose threads these are."""
+        return self._scope.tenant
+
+    @property
+    def user(self) -> str | None:
+        """On whose behalf it is used; None for all users of the tenant."""
+        return self._scope.user
+
+    @property
+    def records(self) -> Records:
+        """Small documents beside the threads."""
+        return Records(self.store, self._scope)
+
+    @property
+    def jobs(self) -> Jobs:
+        """Work to be done later."""
+        return Jobs(self.store, self._scope)
+
+    @property
+    def retention(self) -> Retention:
+        """What must stay, what may go, and receipts of what went. For operators."""
+        return Retention(self.store, self._scope, self.files)
+
+    def scope(self, *, tenant: Id, user: Id | None = None) -> "Database":
+        """The same store for another tenant, or for one user of it. Names that begin with $ are reserved."""
+        check_tenant(tenant)
+        return Database(self.store, Scope(tenant=tenant, user=user), files=self.files)
+
+    def thread(self, id: Id) -> Thread:
+        """A thread by its id; whether it exists shows when it is used."""
+        return Thread(self.store, self._scope, id, self.files)
+
+    async def create(self, id: Id, *, owner: Id | None = None, exist_ok: bool = False) -> Thread:
+        """A new thread at version 0.
+
+        Raises:
+            ThreadExists: The id is taken, and ``exist_ok`` is not set.
+        """
+        thread = self.thread(id)
+        try:
+            await self.store.change(self._scope, lambda setting: lineage.plan_create(id, owner, setting))
+        except ThreadExists:
+            if not exist_ok:
+                raise
+            await thread.head()  # somebody else's thread of that id is not there for us
+        return thread
+
+    async def threads(
+        self, *, owner: Id | None = None, limit: int = 50, after: str | None = None, system: bool = False
+    ) -> Page:
+        """Some threads, the newest first; ``after`` is the cursor that the page before ended with.
+
+        One that cannot be read is named in ``page.broken`` and hides no other. Clew's own threads, which
+        hold what is remembered, are among them only if ``system`` is set.
+        """
+        return await self.store.read(self._scope, _listed(owner, limit, after, system=system))
+
+    async def commit(self, writes: Sequence[Write]) -> list[Result]:
+        """Commit every write, or none, and give back what each came to.
+
+        Raises:
+            VersionConflict: A thread is not where ``expect`` says.
+            RevisionConflict: A record is not where ``expect`` says.
+            ClaimLost: A job to finish belongs to somebody else.
+        """
+        return (await self.committed(writes)).results
+
+    async def committed(self, writes: Sequence[Write]) -> Commit:
+        """Commit every write, or none, and say also where the threads stand then, if that is known."""
+        ready = all_ready(writes, self.store.limits)
+        plan = await self.store.change(self._scope, lambda setting: log_commit.plan_commit(ready, setting))
+        heads = {
+            id: head_of(known.row, known.state)
+            for id, known in plan.known.items()
+            if known is not None and known.state is not None
+        }
+        return Commit(results=plan.results, heads=heads)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        any: bool = False,
+        owner: Id | None = None,
+        thread: Id | None = None,
+        log: Id | None = None,
+        limit: int = 20,
+    ) -> list[Found]:
+        """Visible items that hold all of the words, the best first; with ``any``, any of them."""
+        return await search_words(
+            self.store, self._scope, query, any=any, owner=owner, thread=thread, log=log, limit=limit
+        )
+
+    async def index(self) -> int:
+        """Bring the search index up to date, so that a search has little to read besides."""
+        return await index_pending(self.store, self._scope)
+
+    async def erase(
+        self,
+        *,
+        owner: Id | None = None,
+        thread: Id | None = None,
+        with_crisis_log: bool = False,
+        dry_run: bool = False,
+        told: Told = nobody,
+    ) -> Receipt:
+        """Erase all traces of an owner, or of a thread and its forks, and give a receipt; see ``retention``.
+
+        Raises:
+            LegalHold: A part of it is held; nothing was removed.
+            Forbidden: This database is used for one user.
+        """
+        subject = subject_of(owner, thread, with_crisis_log=with_crisis_log)
+        return await erase(self.store, self._scope, subject, files=self.files, dry_run=dry_run, told=told)
+
+    async def report(self) -> Report:
+        """What the store says about its health."""
+        return await self.store.report()
+
+    async def close(self) -> None:
+        """Close the store, if this database opened it."""
+        if self._owned:
+            await self.store.close()
+
+
+def owner_database(db: Database, owner: str | None) -> Database:
+    """A database with the rights of the owner of something, and no more; as it is for what nobody owns.
+
+    Background work finds what is due with the rights of a tenant, and acts on it with these.
+    """
+    return db if owner is None or db.user is not None else db.scope(tenant=db.tenant, user=owner)
+
+
+def _listed(owner: str | None, limit: int, after: str | None, *, system: bool) -> Asking[Page]:
+    if not check_limit(limit):
+        return Page(threads=(), next=after)
+    rows = yield from _some(owner, _parse_cursor(after), limit + 1, system=system)
+    more = rows[limit - 1] if len(rows) > limit else None
+    return Page(
+        threads=tuple(_summary(row) for row in rows[:limit] if isinstance(row, ThreadRow)),
+        next=f"{more.created}:{more.id}" if more else None,
+        broken={row.id: row.problem for row in rows[:limit] if isinstance(row, Unreadable)},
+    )
+
+
+def _some(
+    owner: str | None, before: tuple[int, str] | None, count: int, *, system: bool
+) -> Asking[list[ThreadRow | Unreadable]]:
+    """At least so many rows, if there are as many, without the threads that are not asked for."""
+    found: list[ThreadRow | Unreadable] = []
+    while True:
+        rows = yield from ask(AskThreads(owner, before, count))
+        found += [row for row in rows if system or not row.id.startswith(RESERVED)]
+        if len(found) >= count or len(rows) < count:
+            return found
+        before = (rows[-1].created, rows[-1].id)
+
+
+def _parse_cursor(cursor: str | None) -> tuple[int, str] | None:
+    if cursor is None:
+        return None
+    created, _, id = cursor.partition(":")
+    if not created.isdecimal() or int(created) not in INTEGERS:
+        raise InvalidArgument(problem=f"{cursor!r} is not a cursor of a page of threads.")
+    return int(created), id
+
+
+def _summary(row: ThreadRow) -> Summary:
+    return Summary(
+        id=row.id,
+        owner=row.owner,
+        version=row.version,
+        created=row.created,
+        updated=row.updated,
+        title=row.title,
+        labels=row.labels,
+        parent=parent_of(row),
+        items=sum(size.length for size in row.counters.logs.values()),
+    )

@@ -1,0 +1,29 @@
+"""All that a store holds, across tenants: for backups, checks and other work of operators."""
+
+from collections.abc import Sequence
+
+from clew.core.log.rows import AskTenants, AskThreads, ThreadRow, Unreadable, ask
+from clew.core.ports import Reader
+from clew.core.values import Scope
+
+PAGE_ROWS = 1000
+
+
+async def list_tenants(reader: Reader) -> list[str]:
+    """The tenants that have anything in a store.
+
+    Raises:
+        Forbidden: The login of the store does not see every tenant.
+    """
+    return await reader.read(Scope(), ask(AskTenants()))
+
+
+async def list_threads(reader: Reader, scope: Scope) -> list[ThreadRow | Unreadable]:
+    """Every thread of a scope, memories too, the newest first."""
+    rows: list[ThreadRow | Unreadable] = []
+    page: Sequence[ThreadRow | Unreadable] = await reader.read(scope, ask(AskThreads(None, None, PAGE_ROWS)))
+    while page:
+        rows += page
+        before = (page[-1].created, page[-1].id)
+        page = await reader.read(scope, ask(AskThreads(None, before, PAGE_ROWS)))
+    return rows

@@ -1,0 +1,57 @@
+"""Records: small documents with a revision, found by kind, tag and order."""
+
+from collections.abc import Sequence
+
+from clew.core.arguments import Count, check_methods
+from clew.core.encoding import Id
+from clew.core.errors import RecordNotFound
+from clew.core.log import commit
+from clew.core.log.checks import check_query, made_ready
+from clew.core.log.rows import AskRecord, AskRecords, ask
+from clew.core.ports import Store
+from clew.core.values import Drop, Put, Record, RecordQuery, Scope
+
+
+@check_methods
+class Records:
+    """The records of one tenant, as one user sees them."""
+
+    def __init__(self, store: Store, scope: Scope) -> None:
+        self._store = store
+        self._scope = scope
+
+    async def put(self, record: Record, *, expect: Count | None = None) -> Record:
+        """Write a record; ``expect`` is its revision now, 0 if it must be absent.
+
+        Raises:
+            RevisionConflict: The record is not where ``expect`` says.
+        """
+        write = made_ready(Put(record=record, expect=expect), self._store.limits)
+        plan = await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))
+        saved = plan.results[0]
+        assert isinstance(saved, Record)
+        return saved
+
+    async def get(self, kind: Id, id: Id) -> Record:
+        """A record.
+
+        Raises:
+            RecordNotFound: There is none of that kind and id.
+        """
+        found: Record | None = await self._store.read(self._scope, ask(AskRecord(kind, id)))
+        if found is None:
+            raise RecordNotFound(kind=kind, id=id)
+        return found
+
+    async def find(self, query: RecordQuery) -> Sequence[Record]:
+        """The records that a query finds, in order.
+
+        Raises:
+            InvalidArgument: A number in the query is out of range.
+        """
+        return await self._store.read(self._scope, ask(AskRecords(check_query(query))))
+
+    async def drop(self, kind: Id, id: Id, *, expect: Count | None = None) -> None:
+        """Delete a record; one that is absent is fine unless a revision is expected."""
+        write = Drop(kind=kind, id=id, expect=expect)
+        await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))

@@ -1,0 +1,142 @@
+"""What must stay and what may go: legal holds, rules by age and label, and the receipts of what went."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from clew.core.arguments import check_methods
+from clew.core.encoding import Id, check_id
+from clew.core.erasure import retention
+from clew.core.erasure.receipts import RULE, Receipt, Subject
+from clew.core.erasure.retention import Rule
+from clew.core.errors import InvalidArgument, RecordNotFound, ThreadNotFound
+from clew.core.log import commit
+from clew.core.log import holds as log_holds
+from clew.core.log.holds import HOLD, Hold, hold_id
+from clew.core.log.rows import AskRecord, AskThread, ThreadRow, ask
+from clew.core.ports import Files, Store
+from clew.core.values import Drop, Put, RecordQuery, Scope
+from clew.database.erasure import Told, check_operator, erase, nobody, read_receipts, settle
+from clew.database.records import Records
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule let go; the receipt is missing if that was nothing. ``held`` threads stayed."""
+
+    rule: str
+    threads: tuple[str, ...] = ()
+    held: int = 0
+    receipt: Receipt | None = None
+
+
+@check_methods
+class Retention:
+    """Holds, rules and receipts of one tenant, for its operators."""
+
+    def __init__(self, store: Store, scope: Scope, files: Files | None = None) -> None:
+        self._store = store
+        self._scope = scope
+        self._files = files
+
+    async def hold(self, *, owner: Id | None = None, thread: Id | None = None, reason: str) -> Hold:
+        """Keep an owner, or a thread, from being erased, deleted or let go. Holding twice is fine.
+
+        Raises:
+            ThreadNotFound: There is no such thread.
+            Forbidden: This database is used for one user.
+        """
+        check_operator(self._scope)
+        what, name = _named(owner, thread)
+        if not reason.strip():
+            raise InvalidArgument(problem="Say why it is held.")
+        whose = owner if what == "owner" else await self._owner_of(name)
+        held = Hold(what=what, name=name, reason=reason, since=self._store.now())
+        write = Put(record=log_holds.record_of(held, whose))
+        await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))
+        return held
+
+    async def release(self, *, owner: Id | None = None, thread: Id | None = None) -> None:
+        """Let go of a hold.
+
+        Raises:
+            RecordNotFound: There is none.
+        """
+        check_operator(self._scope)
+        what, name = _named(owner, thread)
+        if await self._store.read(self._scope, ask(AskRecord(HOLD, hold_id(what, name)))) is None:
+            raise RecordNotFound(kind=HOLD, id=f"{what} {name}")
+        write = Drop(kind=HOLD, id=hold_id(what, name))
+        await self._store.change(self._scope, lambda setting: commit.plan_commit([write], setting))
+
+    async def holds(self) -> list[Hold]:
+        """Everything that is held, the oldest hold first."""
+        check_operator(self._scope)
+        return [hold for hold, _ in await self._store.read(self._scope, log_holds.read_holds())]
+
+    async def receipts(self) -> list[Receipt]:
+        """The receipts of all that was erased, the oldest first."""
+        return await read_receipts(self._store, self._scope)
+
+    async def settle(self) -> list[Receipt]:
+        """Try again what made receipts wait; those that are complete now. A sweeper may call it."""
+        return await settle(self._store, self._scope, self._files)
+
+    async def rules(self) -> list[Rule]:
+        """The rules in force, by name."""
+        check_operator(self._scope)
+        found = await self._records.find(RecordQuery(kind=RULE, limit=10_000))
+        return [retention.rule_of(record) for record in found]
+
+    async def add(self, rule: Rule) -> None:
+        """Put a rule in force, or change it. It does nothing until rules are applied."""
+        check_operator(self._scope)
+        await self._records.put(retention.record_of(retention.checked(rule)))
+
+    async def drop(self, name: Id) -> None:
+        """Take a rule back."""
+        check_operator(self._scope)
+        await self._records.drop(RULE, name)
+
+    async def apply(
+        self,
+        rules: Sequence[Rule] | None = None,
+        *,
+        now: int | None = None,
+        dry_run: bool = False,
+        told: Told = nobody,
+    ) -> list[Applied]:
+        """Erase what the rules let go: those given, or those in force. A sweeper may call it.
+
+        What is held stays, and is counted.
+        """
+        check_operator(self._scope)
+        at = self._store.now() if now is None else now
+        wanted = await self.rules() if rules is None else [retention.checked(rule) for rule in rules]
+        return [await self._applied(rule, at, dry_run=dry_run, told=told) for rule in wanted]
+
+    async def _applied(self, rule: Rule, now: int, *, dry_run: bool, told: Told) -> Applied:
+        due, held = await self._store.read(self._scope, retention.read_due(rule, now))
+        receipt = None
+        if due and not dry_run:
+            subject = Subject(what="rule", name=rule.name, threads=tuple(due))
+            receipt = await erase(self._store, self._scope, subject, files=self._files, told=told)
+        return Applied(rule=rule.name, threads=tuple(due), held=held, receipt=receipt)
+
+    @property
+    def _records(self) -> Records:
+        return Records(self._store, self._scope)
+
+    async def _owner_of(self, thread: str) -> str | None:
+        row: ThreadRow | None = await self._store.read(self._scope, ask(AskThread(thread)))
+        if row is None:
+            raise ThreadNotFound(thread=thread)
+        return row.owner
+
+
+def _named(owner: str | None, thread: str | None) -> tuple[str, str]:
+    """What is meant: one owner or one thread."""
+    if owner is not None and thread is None:
+        return "owner", check_id(owner, "owner")
+    if thread is not None and owner is None:
+        return "thread", check_id(thread, "thread id")
+    raise InvalidArgument(problem="Name one owner or one thread.")

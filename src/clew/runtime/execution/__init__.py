@@ -1,0 +1,1 @@
+"""The execution of turns: scheduled, started, run, resumed."""

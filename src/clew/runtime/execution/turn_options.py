@@ -1,0 +1,50 @@
+"""What can be said about a turn, and the request that comes of it."""
+
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
+
+from clew.core.arguments import check_fields
+from clew.core.ops import Document
+from clew.runtime.context import MemoryMode
+from clew.runtime.execution.start import Asked, Busy
+from clew.runtime.model.messages import Message, item_of
+from clew.runtime.state.inputs import Given, checked_inputs, user_item
+from clew.runtime.state.schema import Schema
+
+
+class TurnOptions(TypedDict, total=False):
+    """The options of a turn, by name; see ``Runtime.run_turn``."""
+
+    user: str | None
+    key: str | None
+    busy: Busy
+    message_id: str | None
+    messages: Sequence[Message]
+    replace_state: Document | None
+    origin: str
+    parent: str | None
+    mode: MemoryMode | None
+
+
+def turn_request(schema: Schema, thread: str, message: Given, **options: Unpack[TurnOptions]) -> Asked:
+    """The request for a turn, its inputs checked against the schema.
+
+    Raises:
+        StateInvalid: An input is missing, unknown, or of another type.
+    """
+    inputs = checked_inputs(schema, message)
+    messages = options.get("messages", ())
+    for each in messages:
+        check_fields(each)
+    said = user_item(schema, inputs, id=options.get("message_id"))
+    return Asked(
+        thread=thread,
+        inputs=inputs,
+        items=(*map(item_of, messages), *said),
+        user=options.get("user"),
+        key=options.get("key"),
+        busy=options.get("busy", "wait"),
+        replace=options.get("replace_state"),
+        origin=options.get("origin", "user"),
+        parent=options.get("parent"),
+    )

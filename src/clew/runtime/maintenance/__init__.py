@@ -1,0 +1,1 @@
+"""What is done beside the turns: sweeping, recovery, cancelling, rewinding."""

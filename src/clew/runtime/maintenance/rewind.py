@@ -1,0 +1,337 @@
+"""Going back: one run, or everything after a version, taken back by one changeset. The past stays readable.
+
+Every rewind stands at the version it was made for. If anybody writes meanwhile it is refused, and nothing
+has changed.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from clew.core import ops, patch
+from clew.core.errors import InvalidArgument, RewindRefused, ThreadExists, VersionConflict
+from clew.core.log import places
+from clew.core.log.checks import Expected, expectation
+from clew.core.log.tool_calls import open_before
+from clew.core.ops import Document, Op
+from clew.core.values import (
+    ABOUT,
+    HISTORY,
+    Absent,
+    Anywhere,
+    AppendTo,
+    Changeset,
+    Committed,
+    Cut,
+    Exact,
+    Expect,
+    Head,
+    Item,
+    LogSize,
+    Window,
+)
+from clew.database.database import Database
+from clew.database.thread import Thread
+from clew.runtime.execution.start import REWIND
+from clew.runtime.maintenance.idle import Abandoned, Resting, abandoned, at_rest, check_answered
+from clew.runtime.respond.compaction import COMPACT
+from clew.runtime.respond.view import SUMMARY
+from clew.runtime.settings import Settings
+from clew.runtime.tools.effects import ExternalEffect, effects
+from clew.runtime.turn.draft import CALLS, RUN
+
+FEW, MANY = 8, 128
+"""How many changesets are read at a time when a run is looked for: a turn mostly has a few."""
+REASON = "It was taken back."
+ANYWHERE = Anywhere()
+
+
+class Rewound(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rewind did: how many items it ended and brought back, and which effects it cannot take back."""
+
+    thread: str
+    version: int
+    ended: int
+    restored: int = 0
+    effects: tuple[ExternalEffect, ...] = ()
+
+
+class _Rewrite(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a log: its newest items end, others are appended; and which calls are open between."""
+
+    log: str
+    first: int = 0
+    last: int = 0
+    count: int = 0
+    items: tuple[Item, ...] = ()
+    open: dict[str, str | None] = {}
+
+
+async def rewind(
+    db: Database,
+    id: str,
+    settings: Settings,
+    *,
+    run: str | None = None,
+    to: int | None = None,
+    compaction: int | None = None,
+    expect: Expected = ANYWHERE,
+) -> Rewound:
+    """Take back a run, everything after a version, or a compaction by its version.
+
+    Raises:
+        InvalidArgument: Not exactly one of them is given, or there is no such thing to take back.
+        RewindRefused: What should be taken back is not whole any more.
+        TurnBusy: A turn is at work.
+        VersionConflict: The thread is not where ``expect`` says, or somebody wrote meanwhile; nothing was
+            changed.
+    """
+    if [run, to, compaction].count(None) != 2:
+        raise InvalidArgument(problem="Say what to take back: a run, to=version, or compaction=version.")
+    resting = await at_rest(db, id, settings)
+    _check_version(resting.head, expectation(expect))  # what is committed stands on this head alone
+    if run is not None:
+        return await rewind_run(db, resting, run, settings)
+    if to is not None:
+        return await rewind_to(db, resting, to, settings)
+    assert compaction is not None
+    return await undo_compaction(db, resting, compaction)
+
+
+def _check_version(head: Head, expect: Expect) -> None:
+    if isinstance(expect, Absent):
+        raise ThreadExists(thread=head.id)
+    if isinstance(expect, Exact) and (expect.version != head.version or expect.hash not in (None, head.hash)):
+        raise VersionConflict(thread=head.id, expected=expect.version, actual=head.version)
+
+
+# One run.
+
+
+async def rewind_run(db: Database, resting: Resting, run: str, settings: Settings) -> Rewound:
+    """End exactly what one run added, if that is the whole end of each log it wrote to. The state stays.
+
+    Raises:
+        RewindRefused: Something of it is not at the end, or not there any more.
+        VersionConflict: Somebody wrote meanwhile; nothing was changed.
+    """
+    id, head = resting.head.id, resting.head
+    thread = db.thread(id)
+    if resting.unfinished not in (None, run):
+        raise RewindRefused(thread=id, problem=f"run {resting.unfinished!r} has stopped behind run {run!r}")
+    changes = await _changes_of(thread, run, head.version)
+    lasting = await effects(thread, after=changes[0].version - 1, upto=head.version)
+    if changes[-1].reason == REWIND:
+        return _rewound(id, changes[-1], lasting)  # it was done before, and only the answer was lost
+    rewrites = [
+        await _own_end(thread, run, head, log, items) for log, items in _by_log(changes).items() if items
+    ]
+    if not rewrites:
+        raise RewindRefused(thread=id, problem=f"run {run!r} added nothing")
+    given_up = abandoned(resting, REASON, settings.clock())
+    change = _changeset(rewrites, given_up.patches, head, run=run, given_up=given_up)
+    return await _committed(db, resting, change, given_up, lasting)
+
+
+async def _changes_of(thread: Thread, run: str, upto: int) -> list[Changeset]:
+    """What a run committed, from where it is marked as begun. It is looked for from the end."""
+    found: list[Changeset] = []
+    size = FEW
+    while upto > 0:
+        page = await thread.changesets(after=max(upto - size, 0), upto=upto, limit=size)
+        own = [change for change in page if change.run_id == run]
+        found = own + found
+        begun = next((at for at, change in enumerate(found) if _begins(change, run)), None)
+        if begun is not None:
+            return found[begun:]
+        if not own and size >= MANY:
+            break
+        upto, size = page[0].version - 1, min(size * 4, MANY)
+    raise RewindRefused(thread=thread.id, problem=f"run {run!r} is not at its end")
+
+
+def _begins(change: Changeset, run: str) -> bool:
+    """Whether a changeset marks a run as begun."""
+    return any(
+        isinstance(op, ops.Set)
+        and op.path == (RUN,)
+        and isinstance(op.value, dict)
+        and op.value.get("id") == run
+        for op in change.patches
+    )
+
+
+def _by_log(changes: Sequence[Changeset]) -> dict[str, list[Item]]:
+    logs: dict[str, list[Item]] = {}
+    for change in changes:
+        if change.reason in (COMPACT, REWIND):
+            continue  # it stands for others' items, or takes away
+        for item in change.items:
+            logs.setdefault(item.log, []).append(item)
+    return logs
+
+
+async def _own_end(thread: Thread, run: str, head: Head, log: str, items: Sequence[Item]) -> _Rewrite:
+    """The end of a log, verified to be exactly these items."""
+    end = await thread.items(last=len(items), at=head.version, log=log)
+    if end.broken or [item.place for item in end] != [item.place for item in items]:
+        problem = f"what run {run!r} added to log {log!r} is not the whole end of it"
+        raise RewindRefused(thread=thread.id, problem=problem)
+    return _Rewrite(
+        log=log,
+        first=end[0].place,
+        last=end[-1].place,
+        count=len(end),
+        open=open_before(head.counters.open, end.items),
+    )
+
+
+# Everything after a version.
+
+
+async def rewind_to(db: Database, resting: Resting, version: int, settings: Settings) -> Rewound:
+    """Make history and state what they were at a version, as a new changeset.
+
+    A run that stopped in between is given up. What the runtime itself notes of runs does not come back.
+
+    Raises:
+        VersionNotFound: The thread has no such version.
+        InvalidArgument: It is there already.
+        RewindRefused: An item that should come back can no longer be read.
+        VersionConflict: Somebody wrote meanwhile; nothing was changed.
+    """
+    id, head = resting.head.id, resting.head
+    thread = db.thread(id)
+    before = await thread.head(at=version)
+    if version == head.version:
+        raise InvalidArgument(problem=f"Thread {id!r} is at version {version} already.")
+    rewrites = [await _as_before(thread, log, head, before) for log in sorted(head.counters.logs)]
+    lasting = await effects(thread, after=version, upto=head.version)
+    target = {key: value for key, value in before.state.items() if key not in (RUN, CALLS)}
+    given_up = abandoned(resting, REASON, settings.clock())
+    change = _changeset(rewrites, ops.diff(head.state, target), head, run=None, given_up=given_up)
+    return await _committed(db, resting, change, given_up, lasting)
+
+
+async def _as_before(thread: Thread, log: str, head: Head, before: Head) -> _Rewrite:
+    """How a log becomes what it was."""
+    now, then = head.counters.logs[log], before.counters.logs.get(log, LogSize())
+    if now == then:
+        return _Rewrite(log=log)
+    if now.cuts == then.cuts and now.end - then.end == now.length - then.length:
+        return _Rewrite(  # it was only appended to, so nothing needs to be read
+            log=log,
+            first=places.at(then.end + 1),
+            last=places.at(now.end),
+            count=now.length - then.length,
+            open=before.counters.open,
+        )
+    items = await thread.items(at=before.version, log=log)
+    if items.broken:
+        raise RewindRefused(thread=thread.id, problem=f"an item of log {log!r} cannot be read")
+    seen = await thread.items(at=head.version, log=log)
+    return _rewrite(log, now, seen, items.items, before.counters.open)
+
+
+def _rewrite(
+    log: str, size: LogSize, now: Window, target: Sequence[Item], open: dict[str, str | None]
+) -> _Rewrite:
+    """How a log becomes a list of items: what both begin with stays, the rest ends and is appended anew."""
+    shared = 0
+    while shared < min(len(now), len(target)) and now[shared].place == target[shared].place:
+        shared += 1
+    again = target[shared:]
+    return _Rewrite(
+        log=log,
+        first=now[shared - 1].place + 1 if shared else 1,
+        last=places.at(size.end + 1) - 1,
+        count=size.length - shared,
+        items=tuple(msgspec.structs.replace(item, place=0) for item in again),
+        open=open_before(open, again),
+    )
+
+
+# A compaction.
+
+
+async def undo_compaction(db: Database, resting: Resting, version: int) -> Rewound:
+    """Put the messages back that a compaction ended, before all that came after it.
+
+    Raises:
+        InvalidArgument: That version is no compaction.
+        RewindRefused: Its summary, or something it kept, has been taken away since.
+        TurnSuspended: Tool calls wait for a decision.
+        TranscriptBroken: Tool calls were left open.
+        VersionConflict: Somebody wrote meanwhile; nothing was changed.
+    """
+    id, head = resting.head.id, resting.head
+    thread = db.thread(id)
+    check_answered(head)
+    changes = await thread.changesets(after=version - 1, upto=version, limit=1)
+    if not changes or changes[0].reason != COMPACT or changes[0].version != version:
+        raise InvalidArgument(problem=f"Version {version} of thread {id!r} is no compaction.")
+    earlier, after = await thread.items(at=version - 1), await thread.items(at=version)
+    now = await thread.items(at=head.version)
+    if now.broken or earlier.broken or [i.place for i in after] != [i.place for i in now[: len(after)]]:
+        raise RewindRefused(thread=id, problem=f"what the compaction at {version} left is not whole any more")
+    target = [*earlier, *now[len(after) :]]
+    rewrite = _rewrite(HISTORY, head.counters.logs[HISTORY], now, target, {})
+    patches = _unmarked(head.state, await thread.state(at=version - 1))
+    change = _changeset([rewrite], patches, head, run=None)
+    return await _committed(db, resting, change, Abandoned(), ())
+
+
+def _unmarked(state: Document, before: Document) -> list[Op]:
+    """The mark that the history begins with a summary goes, unless it was there before."""
+    had, has = before.get(ABOUT), state.get(ABOUT)
+    if (isinstance(had, dict) and SUMMARY in had) or not (isinstance(has, dict) and SUMMARY in has):
+        return []
+    return [patch.delete([ABOUT, SUMMARY])]
+
+
+# The changeset.
+
+
+def _changeset(
+    rewrites: Sequence[_Rewrite],
+    patches: Sequence[Op],
+    head: Head,
+    *,
+    run: str | None,
+    given_up: Abandoned | None = None,
+) -> Changeset:
+    written = [rewrite for rewrite in rewrites if rewrite.count or rewrite.items]
+    open = next((rewrite.open for rewrite in written if rewrite.log == HISTORY), head.counters.open)
+    return Changeset(
+        cuts=tuple(
+            Cut(log=each.log, first=each.first, last=each.last, count=each.count, open=open)
+            for each in written
+            if each.count
+        ),
+        items=tuple(item for each in written for item in each.items),
+        patches=tuple(patches),
+        reason=REWIND,
+        run_id=run,
+        run_meta=given_up.meta if given_up is not None else None,
+    )
+
+
+async def _committed(
+    db: Database, resting: Resting, change: Changeset, given_up: Abandoned, lasting: Sequence[ExternalEffect]
+) -> Rewound:
+    head = resting.head
+    append = AppendTo(thread=head.id, change=change, expect=Exact(head.version))
+    results = await db.commit([append, *given_up.writes])
+    done = results[0]
+    assert isinstance(done, Committed)
+    return _rewound(head.id, msgspec.structs.replace(change, version=done.version), lasting)
+
+
+def _rewound(id: str, change: Changeset, lasting: Sequence[ExternalEffect]) -> Rewound:
+    return Rewound(
+        thread=id,
+        version=change.version,
+        ended=sum(cut.count for cut in change.cuts),
+        restored=len(change.items),
+        effects=tuple(lasting),
+    )

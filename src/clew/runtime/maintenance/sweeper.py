@@ -1,0 +1,168 @@
+"""What a runtime does beside its turns: close what died, begin what was queued, end what nobody touches."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import msgspec
+
+from clew.core.errors import ClewError, StoreDamaged
+from clew.core.values import RecordQuery
+from clew.database.database import Database, owner_database
+from clew.runtime.execution import queue
+from clew.runtime.maintenance.recovery import recover
+from clew.runtime.memory.vectors.jobs import Embeddings
+from clew.runtime.records.episodes import end_expired
+from clew.runtime.sessions.finish import Ends, end_now
+from clew.runtime.settings import Settings
+
+log = logging.getLogger("clew")
+PAGE = 100
+CANCEL_AGAIN = 0.1
+
+
+class Sweeper:
+    """Looks around at once, and then every so many seconds, until it is ended.
+
+    What ended episodes leave behind, and vectors, are made beside it: nothing waits for a slow model.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        settings: Settings,
+        seconds: float,
+        drain: Callable[[Database, str], None],
+        *,
+        chores: Sequence[Callable[[], Awaitable[None]]] = (),
+    ) -> None:
+        self._db = db
+        self._settings = settings
+        self._seconds = seconds
+        self._drain = drain
+        self._chores = chores
+        self._ends = Ends(db, settings)
+        self._embeddings = Embeddings(db, settings.embedding_provider)
+        self._ended = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look around."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Look no more, and begin no more ends. Those at work go on."""
+        self._ended = True
+        self._ends.stop()
+        while self._task is not None and not self._task.done():
+            self._task.cancel()
+            # asyncio.wait_for loses a cancel that comes just as what it waits for is done, so one may not do.
+            await asyncio.wait([self._task], timeout=CANCEL_AGAIN)
+
+    async def finish_ends(self) -> None:
+        """Wait for the ends that are at work."""
+        await self._ends.idle()
+
+    async def end(self) -> None:
+        """Look no more, and give back what is at work."""
+        await self.stop()
+        await self._ends.close()
+        await self._embeddings.close()
+
+    async def _run(self) -> None:
+        while not self._ended:  # a driver may swallow the cancellation, so that it shows only here
+            await self.look()
+            self._ends.begin()
+            self._embeddings.begin()
+            if not self._ended:
+                await asyncio.sleep(self._seconds)
+
+    async def once(self) -> None:
+        """Look around once, and wait for what has to be done about it."""
+        await self.look()
+        self._ends.begin()
+        await self._ends.idle()
+        self._embeddings.begin()
+        await self._embeddings.idle()
+
+    async def look(self) -> None:
+        """Look around once. What one part of it meets keeps no other from being done."""
+        parts: list[Callable[[], Awaitable[None]]] = [self._recover, self._begin_queued, self._end_expired]
+        for part in (*parts, *self._chores):
+            try:
+                await part()
+            except ClewError as error:  # the next look around comes
+                log.warning("The sweep is tried again in %s s: %s", self._seconds, error)
+            except Exception:  # nobody awaits the sweeps, so it would end them without a word
+                log.exception("A part of the sweep failed, and is tried again in %s s.", self._seconds)
+
+    async def _recover(self) -> None:
+        for run in await recover(self._db, self._settings):
+            log.info("Run %s of thread %s was interrupted and is closed.", run.id, run.thread)
+
+    async def _begin_queued(self) -> None:
+        refusals, query = self._settings.refusals, RecordQuery(kind=queue.KIND, limit=PAGE)
+        while records := await self._db.records.find(query):
+            for record in records:
+                if refusals.covers(record):
+                    continue
+                try:
+                    thread = queue.queued_of(record).asked.thread
+                except StoreDamaged as error:
+                    refusals.add(record, error)
+                    continue
+                self._drain(owner_database(self._db, record.owner), thread)
+            query = msgspec.structs.replace(query, after=(records[-1].sort, records[-1].id))
+
+    async def _end_expired(self) -> None:
+        settings = self._settings
+        idle_ms = int(settings.idle_seconds * 1000)
+        await end_expired(self._db, idle_ms=idle_ms, now=settings.clock(), refusals=settings.refusals)
+
+
+async def end_all(
+    threads: Mapping[str, tuple[Database, int]], settings: Settings, seconds: float, sweeper: Sweeper
+) -> None:
+    """End the episodes of some threads, and let the sweeper's ends finish, as far as it goes in the time.
+
+    The queue keeps the rest.
+    """
+    room = asyncio.Semaphore(settings.ends_at_once)
+
+    async def end(thread: str, db: Database) -> None:
+        async with room:
+            try:
+                await end_now(db, thread, settings, by="shutdown")
+            except ClewError as error:  # it must not keep the others from ending
+                log.warning("The episode of thread %s is left open until it can be ended: %s", thread, error)
+
+    try:
+        async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+            group.create_task(sweeper.finish_ends())
+            for thread, (db, _) in threads.items():
+                group.create_task(end(thread, db))
+    except TimeoutError:
+        log.warning("Not every episode was ended in %s s; what is left is ended later.", seconds)
+
+
+HOUR_MS = 60 * 60 * 1000
+
+
+class Retaining:
+    """Looks after a tenant's retention rules, at once and then every hour. One user's database has none."""
+
+    def __init__(self, db: Database, clock: Callable[[], int]) -> None:
+        self._db = db
+        self._clock = clock
+        self._next = 0
+
+    async def __call__(self) -> None:
+        """Do what is due, if it is time."""
+        now = self._clock()
+        if self._db.user is not None or now < self._next:
+            return
+        self._next = now + HOUR_MS
+        await self._db.retention.settle()
+        for applied in await self._db.retention.apply(now=now):
+            if applied.threads:
+                log.info("Retention rule %s let go of %d threads.", applied.rule, len(applied.threads))

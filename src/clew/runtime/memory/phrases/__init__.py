@@ -1,0 +1,1 @@
+"""The phrases of people that memory understands without a model."""

@@ -1,0 +1,212 @@
+"""What a person states plainly, found without a model: preferences, names, allergies, where they live."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from clew.core.arguments import check_arguments
+from clew.runtime.memory.phrases.phrase import RELATIONS, SEVERAL, Phrase
+from clew.runtime.memory.phrases.tables import ASKED, FACTS, OTHERS, RULES
+from clew.runtime.memory.values import QUOTE, Candidate, Source
+
+SENTENCE = re.compile(
+    r"(?:[^.!?\n…]|(?<=\bDr)\.|(?<=\bMr)\.|(?<=\bMs)\.|(?<=\bMrs)\.|(?<=\bProf)\.)+[.!?…]*(?=\s|$)"
+    r"|[^\n]+?(?=\n|$)"
+)
+REQUEST = re.compile(
+    r"^\W*(?:so\s+|and\s+|hey\s+|hi\s+)?(?:can|could|would|will)\s+(?:you|we)\b", re.IGNORECASE
+)
+CLAUSE = re.compile(
+    r"(?<!said)(?<!says)(?<!say)(?<!told me)(?<!thinks)[,;]\s+|\s(?:and|but|so)\s+", re.IGNORECASE
+)
+"""Where one clause ends and another begins; not between what somebody says and that they say it."""
+
+REPORTED = re.compile(
+    r"\b(?:he|she|they|you|who|everyone|everybody|people|mom|mum|mother|dad|father|sister|brother|boss|friend)\b"
+    r"[^.;]{0,30}\b(?:said|says|say|told|tells|asked|asks|wants|thinks|thought|calls|(?<!is\s)(?<!['’]s\s)called|call|"
+    r"wrote)\b",
+    re.IGNORECASE,
+)
+UNSURE = re.compile(
+    r"\b(?:maybe|perhaps|probably|possibly|might|wish|hope|when|whenever|whether|unless|until|not\s+sure|doubt|"
+    r"(?:don['’]?t|do\s+not|didn['’]?t)\s+(?:think|believe|know|mean|say)|thought|as\s+(?:if|though))\b",
+    re.IGNORECASE,
+)
+SUPPOSED = re.compile(
+    r"\bif\b|\bimagine\b|\bpretend\b|\bsuppos(?:e|ing)\b|\blet['’]?s\s+say\b|\bfor\s+example\b|\b(?:translate|rewrite|"
+    r"proofread)\b|\bin\s+(?:the|a|my|this)\s+(?:book|novel|film|movie|story|song|dream|game|text|poem|letter|essay)\b",
+    re.IGNORECASE,
+)
+FLEETING = re.compile(
+    r"\b(?:just\s+|only\s+)?(?:for\s+(?:today|now|tonight|this\s+\w+)"
+    r"|this\s+time|today\s+only|just\s+(?:today|now|once|tonight)|right\s+now|at\s+the\s+moment|for\s+once"
+    r"|nur\s+heute|f[üu]r\s+heute|gerade|juste\s+(?:pour\s+)?aujourd['’]?hui|pour\s+l['’]instant"
+    r"|s[óo]lo\s+(?:por\s+)?hoy|por\s+ahora)\b",
+    re.IGNORECASE,
+)
+LASTING = re.compile(
+    r"\b(?:always|from\s+now\s+on|in\s+general|generally|in\s+future|in\s+the\s+future|never|immer|ab\s+jetzt|"
+    r"toujours|d[ée]sormais|siempre)\b",
+    re.IGNORECASE,
+)
+TRAILING = re.compile(
+    r"\s+(?:please|pls|too|as\s+well|at\s+all|any\s?more|though|and|or|really|now)$", re.IGNORECASE
+)
+EDGES = " ,\"'’“”"
+NOBODY = re.compile(
+    r"(?:back|tomorrow|later|when|if|crazy|maybe|anytime|now|today|tonight|please|again|soon|old|names|stupid|an?|the|"
+    r"and|or|at|on|whatever|anything|once|after|before|an|by)",
+    re.IGNORECASE,
+)
+"""What follows "call me" without being a name."""
+
+POINTING = re.compile(
+    r"(?:it|that|this|them|these|those|you|him|her|how|when|what|if|to|where|who|being|because|everything|nothing|"
+    r"anything|something|much|enough|more|myself|talking|your?)",
+    re.IGNORECASE,
+)
+"""The first word of what says nothing by itself, or begins a clause."""
+
+MENTIONED = re.compile(
+    r"(?:the|an?|some|one)(?:\s+(?:idea|way|plan|sound|look|first|second|third|last|one|other|suggestion|answer|fact|"
+    r"thought|question|point)\b.*)?",
+    re.IGNORECASE,
+)
+"""What is only understood by what was said before it."""
+
+NOWHERE = re.compile(
+    r"(?:constant\s+)?(?:fear|hope|denial|peace|hell|pain|poverty|sin|terror|progress|silence|here|there|nights?|days?|"
+    r"shifts?|free|nothing|money|teams?|pairs?)\b"
+    r"|(?:the|an?|my|this|that)\s+(?:past|present|moment|future|now|wrong|dream|world|bubble|fantasy|head|lie|nightmare|"
+    r"(?:morning|evening|afternoon|night|weekend)s?|hurry|rush)\b",
+    re.IGNORECASE,
+)
+"""Where one can live or work without its being a place."""
+
+ASIDE = re.compile(
+    r"(?:by|so|which|just|as|it|i|if|because|but|you|please|thanks|btw|though|especially|when|even|unfortunately|at|for|"
+    r"in|that|this|then|also)\b",
+    re.IGNORECASE,
+)
+"""How a part of a list begins that is no part of it."""
+
+LONGEST_PART = 4
+OPEN = ("LIKES", "PREFERS", "WANTS", "WORRIES_ABOUT", "AVOIDS", "IS")
+"""Predicates whose object can be anything that somebody can name."""
+
+SAME = {
+    "bullets": "bullet points",
+    "bullet point": "bullet points",
+    "bulletpoints": "bullet points",
+    "emoji": "emojis",
+    "headers": "headings",
+}
+
+
+@check_arguments
+def stated(text: str, *, turn: int = 0, source: Source | None = None) -> list[Candidate]:
+    """What one turn states plainly, each with the words it stands in."""
+    found: dict[tuple[str, str, str, str], Candidate] = {}
+    for sentence in SENTENCE.findall(text):
+        for candidate in _in_sentence(sentence.strip()):
+            kept = msgspec.structs.replace(candidate, turn=turn, source=source)
+            name = (kept.kind, kept.subject, kept.predicate, kept.object.casefold())
+            found.setdefault(name, kept)
+    return list(found.values())
+
+
+def is_fleeting(sentence: str) -> bool:
+    """Whether a wish is meant for the moment: "just for today", without "from now on"."""
+    return bool(FLEETING.search(sentence)) and not LASTING.search(sentence)
+
+
+def _in_sentence(sentence: str) -> Iterator[Candidate]:
+    if sentence.endswith("?") and not REQUEST.search(sentence):
+        return
+    taken: list[tuple[int, int]] = []
+    for phrase in (*RULES, *FACTS, *OTHERS, *ASKED):
+        for match in phrase.pattern.finditer(sentence):
+            if _is_free(match, taken) and _is_meant(sentence, match.start()):
+                found = list(_made(phrase, match, sentence))
+                taken += [match.span()] if found else []
+                yield from found
+
+
+def _is_free(match: re.Match[str], taken: Iterable[tuple[int, int]]) -> bool:
+    """Whether nothing else was stated by the same words: what is asked for is not also a liking."""
+    return all(match.end() <= first or last <= match.start() for first, last in taken)
+
+
+def _is_meant(sentence: str, at: int) -> bool:
+    """Whether what begins at a place is the speaker's own word, and no supposition."""
+    before = sentence[:at]
+    clause = CLAUSE.split(before)[-1]
+    framed = SUPPOSED.search(before) or REPORTED.search(clause) or UNSURE.search(clause)
+    return not framed and not _is_quoted(sentence, at)
+
+
+def _is_quoted(sentence: str, at: int) -> bool:
+    """Whether a place stands inside quotation marks: then somebody else may have said it."""
+    return sentence.count('"', 0, at) % 2 == 1 or sentence.count("“", 0, at) > sentence.count("”", 0, at)
+
+
+def _made(phrase: Phrase, match: re.Match[str], sentence: str) -> Iterator[Candidate]:
+    groups = match.groupdict()
+    whole = _cleaned(groups.get("what") or groups.get("what2") or "")
+    who = RELATIONS.get((groups.get("who") or "").lower(), (groups.get("who") or "").lower())
+    parts = _split(whole) if phrase.splits else [whole]
+    for what in (_named(part) if phrase.subject == "name" else part for part in parts):
+        if not _says_something(phrase, what):
+            continue
+        yield Candidate(
+            kind=phrase.kind,
+            category=phrase.category if phrase.kind == "fact" else "preference",
+            subject=_usual(phrase.subject.format(who=who, what=what)),
+            predicate=phrase.predicate or "WANTS_REPLIES",
+            object=phrase.object.format(what=what.lower() if phrase.lower else what),
+            negated=bool(groups.get("neg")),
+            single=phrase.single and who not in SEVERAL,
+            quote=_quote(sentence, match),
+            confidence=phrase.confidence,
+            plain=phrase.plain,
+            fleeting=is_fleeting(sentence),
+        )
+
+
+def _named(what: str) -> str:
+    return what.capitalize() if what.islower() else what
+
+
+def _usual(subject: str) -> str:
+    """One word for one thing: bullets are bullet points."""
+    return SAME.get(subject.lower(), subject)
+
+
+def _says_something(phrase: Phrase, what: str) -> bool:
+    first = what.partition(" ")[0]
+    if phrase.subject == "name":
+        return bool(first) and not NOBODY.fullmatch(first) and (len(what) < 4 or not what.isupper())
+    if phrase.predicate in OPEN or phrase.subject == "topic {what}":
+        return bool(first) and not POINTING.fullmatch(first) and not MENTIONED.fullmatch(what)
+    if phrase.predicate in ("LIVES_IN", "WORKS_AT"):
+        return bool(first) and not NOWHERE.match(what)
+    return "{what}" not in phrase.object or bool(what)
+
+
+def _cleaned(what: str) -> str:
+    return TRAILING.sub("", FLEETING.sub("", what).strip(EDGES)).strip(EDGES)
+
+
+def _split(what: str) -> Sequence[str]:
+    """The parts of a list; what is said aside in it is none."""
+    parts = re.split(r"\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or|und|et|y|e)\s+", what)
+    named = [part.strip() for part in parts if part.strip()]
+    return [part for part in named if not ASIDE.match(part) and len(part.split()) <= LONGEST_PART]
+
+
+def _quote(sentence: str, match: re.Match[str]) -> str:
+    """The sentence, or as much of it around the words as a quote may have."""
+    if len(sentence) <= QUOTE:
+        return sentence
+    return sentence[match.start() : match.start() + QUOTE].strip()

@@ -1,0 +1,1 @@
+"""Recall: what memory tells a turn, and how it reads."""

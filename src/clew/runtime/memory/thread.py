@@ -1,0 +1,159 @@
+"""The thread that a memory is: reading what is live in it, and changing it at exactly the version read."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from clew.core import patch
+from clew.core.errors import ThreadExists, ThreadNotFound, VersionConflict
+from clew.core.ops import Document, Op
+from clew.core.values import (
+    Absent,
+    AppendTo,
+    Changeset,
+    Committed,
+    Cut,
+    Exact,
+    Head,
+    Item,
+    Write,
+)
+from clew.database.database import Database
+from clew.runtime.memory.merge import in_order
+from clew.runtime.memory.values import Pending, Profile, Rule
+
+SALT, RULES, RECALL, PENDING = "salt", "rules", "recall", "pending"
+ATTEMPTS = 16
+
+
+class Shelf(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory thread at one version; version 0 if there is none yet."""
+
+    head: Head | None
+    state: Document
+
+    @property
+    def version(self) -> int:
+        """Where it stands."""
+        return self.head.version if self.head is not None else 0
+
+    @property
+    def salt(self) -> str:
+        """What ids are made with."""
+        return str(self.state[SALT])
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """The rules by id."""
+        return {id: msgspec.convert(rule, Rule) for id, rule in self.state[RULES].items()}
+
+    @property
+    def profile(self) -> Profile:
+        """The state in its own words."""
+        pending = self.state.get(PENDING)
+        return Profile(
+            version=self.version,
+            rules=tuple(in_order(self.rules.values())),
+            recall=bool(self.state[RECALL]),
+            pending=msgspec.convert(pending, Pending) if pending is not None else None,
+        )
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a memory: items that end, items that come, patches, and writes beside the thread."""
+
+    reason: str
+    ends: Sequence[Item] = ()
+    items: Sequence[Item] = ()
+    patches: Sequence[Op] = ()
+    actions: Sequence[Document] = ()
+    writes: Sequence[Write] = ()
+    run: str | None = None
+    key: str | None = None
+
+
+Plan: TypeAlias = Callable[[Shelf], Awaitable[Change | None]]
+
+
+async def opened(db: Database, id: str) -> Shelf:
+    """A memory thread as it is now."""
+    try:
+        head = await db.thread(id).head()
+    except ThreadNotFound:
+        return Shelf(head=None, state={SALT: secrets.token_hex(8), RULES: {}, RECALL: True})
+    return Shelf(head=head, state=head.state)
+
+
+async def changed(db: Database, id: str, owner: str | None, plan: Plan) -> Committed | None:
+    """Commit what a plan makes of a memory, at the version it was made for; planned anew if that has moved.
+
+    Raises:
+        VersionConflict: Others were quicker, again and again.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        shelf = await opened(db, id)
+        change = await plan(shelf)
+        if change is None:
+            return None
+        try:
+            results = await db.commit(writes_of(id, owner, shelf, change))
+        except (VersionConflict, ThreadExists):
+            if attempt == ATTEMPTS:
+                raise
+            continue
+        done = results[0]
+        assert isinstance(done, Committed)
+        return done
+    raise AssertionError("unreachable")
+
+
+def writes_of(id: str, owner: str | None, shelf: Shelf, change: Change) -> list[Write]:
+    """The writes that make a change of a memory, at the version it was planned for."""
+    begun: list[Op] = []
+    if shelf.head is None:
+        begun = [patch.set([name], shelf.state[name]) for name in (SALT, RULES, RECALL)]
+    changeset = Changeset(
+        items=tuple(change.items),
+        patches=(*begun, *change.patches),
+        cuts=tuple(
+            Cut(log=item.log, first=item.place, last=item.place, count=1, open={}) for item in change.ends
+        ),
+        state_actions=tuple(change.actions),
+        reason=change.reason,
+        run_id=change.run,
+        key=change.key,
+    )
+    expect = Absent(owner=owner) if shelf.head is None else Exact(shelf.version)
+    return [AppendTo(thread=id, change=changeset, expect=expect), *change.writes]
+
+
+async def live(db: Database, id: str, shelf: Shelf, ids: Iterable[str], log: str) -> dict[str, Item]:
+    """The visible items among those with some ids. Of each id that is the newest, or none."""
+    wanted = tuple(dict.fromkeys(ids))
+    if shelf.head is None or not wanted:
+        return {}
+    thread = db.thread(id)
+    newest = {item.id: item for item in await thread.named(wanted) if item.log == log}
+    found: dict[str, Item] = {}
+    for name, item in newest.items():
+        window = await thread.items(
+            after=item.place - 1, before=item.place + 1, at=shelf.version, log=log, last=1
+        )
+        if window and name is not None:
+            found[name] = window[0]
+    return found
+
+
+async def page(
+    db: Database, id: str, log: str, *, limit: int, before: int | None = None
+) -> tuple[Sequence[Item], int | None]:
+    """Items of a log, the newest first, and where the next page begins."""
+    try:
+        window = await db.thread(id).items(log=log, last=limit + 1, before=before)
+    except ThreadNotFound:
+        return (), None
+    items = list(window)[::-1]
+    more = items[limit - 1].place if len(items) > limit else None
+    return items[:limit], more

@@ -1,0 +1,1 @@
+"""Vectors of memory: embedders, and the jobs that use them."""

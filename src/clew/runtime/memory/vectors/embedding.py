@@ -1,0 +1,194 @@
+"""Vectors of what is known: how they are made, and kept beside it."""
+
+import logging
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b, sha256
+
+from clew.core.arguments import check_methods
+from clew.core.encoding import plain
+from clew.core.errors import ModelFailed, ThreadNotFound
+from clew.core.text.words import text_of, words
+from clew.core.values import Drop, Item, Put, Record, RecordQuery
+from clew.database.database import Database
+from clew.runtime.context import EmbeddingProvider
+from clew.runtime.memory.phrases.phrase import FUNCTION_WORDS
+from clew.runtime.memory.vectors.vectors import kept, length
+from clew.runtime.model.boundary import answer_check, model_boundary
+
+log = logging.getLogger("clew")
+VECTOR = "memory.vector"
+PAGE = 64
+
+
+@check_methods
+class HashingEmbedder:
+    """Words and pieces of words, hashed into a vector. It knows spelling, not meaning.
+
+    Two texts are alike if they share words, or words that are spelled alike ("allergic", "allergies"). It
+    needs no model and no network.
+    """
+
+    def __init__(self, dimensions: int = 512) -> None:
+        self.name = f"hashing-{dimensions}"
+        self._dimensions = dimensions
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """One vector for each text."""
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        vector = [0.0] * self._dimensions
+        for piece, weight in _pieces(text):
+            digest = int.from_bytes(blake2b(piece.encode(), digest_size=8).digest())
+            vector[digest % self._dimensions] += weight if digest >> 63 else -weight
+        whole = length(vector) or 1.0
+        return [value / whole for value in vector]
+
+
+def _pieces(text: str) -> Iterator[tuple[str, float]]:
+    """Words and their pieces of three and four letters; all pieces of a word weigh as much as the word."""
+    said = words(text)
+    for word in [word for word in said if word not in FUNCTION_WORDS] or said:
+        yield word, 1.0
+        marked = f"<{word}>"
+        pieces = [marked[start : start + size] for size in (3, 4) for start in range(len(marked) - size + 1)]
+        yield from ((piece, 1 / math.sqrt(len(pieces))) for piece in pieces)
+
+
+def vector_id(thread: str, id: str) -> str:
+    """The id of the record that holds the vector of an entry."""
+    return f"{thread}/{id}"
+
+
+def space_of(provider: str, vector: Sequence[float]) -> str:
+    """What vectors can be compared: those of one provider, of one size."""
+    return f"{provider}:{len(vector)}"
+
+
+async def current_space(by: EmbeddingProvider) -> str:
+    """The space in which a provider makes its vectors now. It is asked for one."""
+    (vector,) = await embed_texts(by, ["."])
+    return space_of(by.name, vector)
+
+
+async def embed_texts(by: EmbeddingProvider, texts: Sequence[str]) -> list[list[float]]:
+    """A vector for each text, of numbers alone. Whatever else an embedder does is its failure.
+
+    Raises:
+        ModelFailed: It raised something, or gave anything else.
+    """
+    with model_boundary(by.name):
+        rows = list(await by.embed(texts))
+    with answer_check(by.name):
+        vectors = [_checked_vector(row) for row in rows]
+    if len(vectors) != len(texts):
+        raise ModelFailed(model=by.name, problem=f"it gave {len(vectors)} vectors for {len(texts)} texts")
+    return vectors
+
+
+def _checked_vector(row: Iterable[float]) -> list[float]:
+    vector = list(row)
+    if not vector or not all(map(math.isfinite, vector)):  # which takes no text for a number, as float does
+        raise ValueError("a vector is made of finite numbers, and of one at least")
+    return [float(number) for number in vector]
+
+
+async def embed_some(
+    db: Database, thread: str, owner: str | None, log: str, by: EmbeddingProvider, space: str
+) -> int:
+    """Make some of the vectors that are missing for a log; how many, 0 once none is. To be done in the queue.
+
+    A changed entry stands at the end of its log, so what is missing stands behind the last that was made. A
+    vector in another space gives way to the new one.
+
+    Raises:
+        ModelFailed: There are none, or they are in another space by now.
+    """
+    tags = (thread, log, space, await born(db, thread))
+    newest = await db.records.find(RecordQuery(kind=VECTOR, tags=(together(tags),), newest=True, limit=1))
+    items = await db.thread(thread).items(log=log, first=PAGE, after=newest[0].sort if newest else 0)
+    if not items:
+        return 0
+    vectors = await _vectors(by, [text_of(item) for item in items])
+    strange = [vector for vector in vectors if vector and space_of(by.name, vector) != space]
+    if strange:
+        problem = f"its vectors have {len(strange[0])} numbers and not those of {space}"
+        raise ModelFailed(model=by.name, problem=problem)
+    made = zip(items, vectors, strict=True)
+    await db.commit([Put(record=_record(owner, item, tags, vector)) for item, vector in made])
+    await _drop_forgotten(db, thread, log, items)
+    return len(items)
+
+
+def together(tags: tuple[str, str, str, str]) -> str:
+    """One tag that stands for all four: a store looks it up, and need not go through the vectors of one."""
+    return f"all of {sha256(chr(0).join(tags).encode()).hexdigest()}"
+
+
+async def born(db: Database, thread: str) -> str:
+    """What tells the vectors of a thread from those of one that had its id before.
+
+    Raises:
+        ThreadNotFound: There is no such thread.
+    """
+    return f"born {(await db.thread(thread).head()).created}"
+
+
+async def _vectors(by: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    """A vector for each text; an empty one for what says nothing, or will never be taken."""
+    spoken = [text for text in texts if text.strip()]
+    made = iter(await _of_all(by, spoken) if spoken else ())
+    return [next(made) if text.strip() else () for text in texts]
+
+
+async def _of_all(by: EmbeddingProvider, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    """A vector for each text. One that is refused for good bars no other."""
+    try:
+        return await embed_texts(by, texts)
+    except ModelFailed as failure:
+        if failure.retry:
+            raise
+    found: list[Sequence[float]] = []
+    for text in texts:
+        try:
+            found += await embed_texts(by, [text])
+        except ModelFailed as failure:
+            if failure.retry:
+                raise
+            log.warning("A text gets no vector, and is found by its words alone: %s", failure)
+            found.append(())
+    if not any(found):
+        raise ModelFailed(model=by.name, problem="it takes none of the texts")
+    return found
+
+
+async def _drop_forgotten(db: Database, thread: str, log: str, items: Sequence[Item]) -> None:
+    """Take back the vectors of what was forgotten, or erased with its thread, while they were being made."""
+    first, last = items[0].place, items[-1].place
+    try:
+        window = await db.thread(thread).items(log=log, after=first - 1, before=last + 1)
+        there = {item.place for item in window}
+    except ThreadNotFound:
+        there = set()
+    gone = [item for item in items if item.place not in there]
+    if gone:
+        await db.commit([Drop(kind=VECTOR, id=vector_id(thread, name_of(item))) for item in gone])
+
+
+def name_of(item: Item) -> str:
+    """What an item is called among those of its thread; one without an id is called by its place."""
+    return item.id or f"{item.log}:{item.place}"
+
+
+def _record(
+    owner: str | None, item: Item, tags: tuple[str, str, str, str], vector: Sequence[float]
+) -> Record:
+    return Record(
+        kind=VECTOR,
+        id=vector_id(tags[0], name_of(item)),
+        owner=owner,
+        tags=(*tags, together(tags)),
+        sort=item.place,
+        body=plain(kept(vector)),
+    )

@@ -1,0 +1,1 @@
+"""Models: the protocol, the messages they read, one call, and every provider."""

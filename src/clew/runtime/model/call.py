@@ -1,0 +1,172 @@
+"""Asking a model: deadlines, retries with growing pauses, text handed on as it comes."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from clew.core.arguments import Count, Seconds, check_fields
+from clew.core.errors import DeadlineExceeded, ModelFailed
+from clew.runtime.model.boundary import CUT_OFF, fill_answer, is_unforeseen, log_failure, stream_parts
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Model, Reply, Request, Usage
+
+T = TypeVar("T")
+
+
+class Named(Protocol):
+    """Whatever can be asked, and told by its name when it fails."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long to wait and how often to try again. Seconds throughout.
+
+    ``call`` is for one attempt. A pause grows from ``pause`` to ``longest_pause``. A provider that asks for
+    a longer one gets it, up to ``longest_wait``; beyond that it is not worth waiting, and the call fails.
+    """
+
+    call: Seconds = 60.0
+    tool: Seconds = 60.0
+    turn: Seconds = 600.0
+    attempts: Count = 3
+    pause: Seconds = 0.5
+    longest_pause: Seconds = 10.0
+    longest_wait: Seconds = 60.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def before(self, attempt: int, chance: float = 1.0) -> float:
+        """How long to pause before an attempt: by chance, at least half of the full pause."""
+        full = min(self.pause * float(2 ** (attempt - 2)), self.longest_pause)
+        return full * (1 + chance) / 2
+
+
+async def ask(
+    model: Model,
+    request: Request,
+    patience: Patience,
+    told: Callable[[str, int], None] = lambda text, attempt: None,
+    lost: Callable[[Usage], None] = lambda usage: None,
+) -> Reply:
+    """A model's whole reply; ``told`` hears its text as it comes, and which attempt it is.
+
+    ``lost`` hears what an attempt has cost whose reply could not be used.
+
+    Raises:
+        ModelFailed: It gave no usable reply, however often it was asked.
+        DeadlineExceeded: It took too long, every time.
+    """
+
+    async def once(attempt: int) -> Reply:
+        return await _whole(model, request, lambda text: told(text, attempt))
+
+    with _logged(model):
+        return await tried(model, once, patience, lost)
+
+
+async def fill(
+    model: Model,
+    request: Request,
+    kind: type[T],
+    patience: Patience,
+    lost: Callable[[Usage], None] = lambda usage: None,
+) -> tuple[T, Usage]:
+    """A model's answer of a given type, and its cost; ``lost`` hears what unusable answers have cost.
+
+    A model whose answer could not be used is told why when it is asked again.
+
+    Raises:
+        ModelFailed: It gave none.
+        DeadlineExceeded: It took too long.
+    """
+    now = request
+
+    async def once(attempt: int) -> tuple[T, Usage]:
+        nonlocal now
+        try:
+            return await fill_answer(model, now, kind)
+        except ModelFailed as failure:
+            now = _corrected(request, failure.problem) if failure.spent else now
+            raise
+
+    with _logged(model):
+        return await tried(model, once, patience, lost)
+
+
+@contextmanager
+def _logged(model: Named) -> Iterator[None]:
+    """Log once, when it is not asked again, that a model failed in a way that nobody foresaw.
+
+    Whoever survives it then has to say nothing. A model that fails as the protocol says may mean it.
+    """
+    try:
+        yield
+    except ModelFailed as failure:
+        if is_unforeseen(failure):
+            log_failure(model.name, failure)
+        raise
+
+
+def _corrected(request: Request, problem: str) -> Request:
+    again = Message(role="user", content=f"Your last answer could not be used: {problem}. Answer again.")
+    return msgspec.structs.replace(request, messages=[*request.messages, again])
+
+
+async def tried(
+    model: Named,
+    once: Callable[[int], Awaitable[T]],
+    patience: Patience,
+    lost: Callable[[Usage], None] = lambda usage: None,
+) -> T:
+    """What an attempt gives, which hears its number; the next one comes after a pause that grows.
+
+    Raises:
+        ModelFailed: None gave anything, or another would not help.
+        DeadlineExceeded: The last took too long.
+    """
+    attempt = 1
+    while True:
+        try:
+            return await _in_time(model, once(attempt), patience)
+        except DeadlineExceeded:
+            if attempt >= patience.attempts:
+                raise
+            asked_for = 0.0
+        except ModelFailed as failure:
+            if failure.spent:
+                lost(Usage(**failure.spent))
+            asked_for = (failure.retry_after_ms or 0) / 1000
+            if not failure.retry or attempt >= patience.attempts or asked_for > patience.longest_wait:
+                raise
+        attempt += 1
+        await asyncio.sleep(max(patience.before(attempt, random.random()), asked_for))
+
+
+async def _in_time(model: Named, answer: Awaitable[T], patience: Patience) -> T:
+    """An answer before its deadline. A deadline of somebody around us is theirs to notice."""
+    deadline = asyncio.timeout(patience.call)
+    try:
+        async with deadline:
+            return await answer
+    except TimeoutError as error:
+        if deadline.expired():
+            raise DeadlineExceeded(what=f"Model {model.name!r}", seconds=patience.call) from error
+        raise ModelFailed(model=model.name, problem="its connection timed out", retry=True) from error
+
+
+async def _whole(model: Model, request: Request, told: Callable[[str], None]) -> Reply:
+    async with aclosing(stream_parts(model, request)) as parts:
+        async for part in parts:
+            if isinstance(part, Reply):
+                return part
+            told(part.text)
+    raise ModelFailed(model=model.name, problem=CUT_OFF, retry=True)

@@ -1,0 +1,38 @@
+"""Everything about one person: their threads, and the records and files that go with them into an archive."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from clew.core.encoding import check_id
+from clew.core.erasure.receipts import RULE
+from clew.core.erasure.subject import VECTOR
+from clew.core.log.holds import HOLD
+from clew.core.values import Scope
+from clew.database.archive import export_threads, kinds_of
+from clew.database.database import Database
+from clew.runtime.crises import CRISIS
+from clew.runtime.execution import queue
+from clew.runtime.memory.vectors.jobs import NOTED
+
+REQUEST: Final = "http request"
+"""The kind of records that let a request to a server be repeated for a while."""
+LEFT_OUT = (CRISIS, HOLD, RULE, VECTOR, NOTED, queue.KIND, REQUEST)
+"""The kinds of records that a person's archive does not hold: what is the operator's (the crisis log, legal
+holds, rules of retention), what is made again (vectors, and by which embedder), what is still to be done
+(queued turns), and what only this server can use (requests that may be repeated).
+"""
+
+
+async def export_person(db: Database, owner: str) -> AsyncIterator[bytes]:
+    """The lines of an archive of everything that one person owns. ``import_threads`` takes it in elsewhere.
+
+    Their files are in it if the database knows of a volume.
+
+    Raises:
+        InvalidId: The owner has no name that can be used.
+        StoreDamaged: A thread does not stand on its chain.
+    """
+    scope = Scope(tenant=db.tenant, user=check_id(owner, "owner"))
+    kinds = await kinds_of(db.store, scope, owner, LEFT_OUT)
+    async for line in export_threads(db.store, scope, kinds=kinds, files=db.files):
+        yield line

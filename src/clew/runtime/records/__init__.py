@@ -1,0 +1,1 @@
+"""Records that a runtime keeps beside a thread: runs, episodes, steps and events."""

@@ -1,0 +1,346 @@
+"""Episodes: stretches of a thread's life, each with an id of its own, from a first turn until it is ended.
+
+The row of the active episode stands under its thread's id, so a turn finds it at once and the sweeper finds
+the ones that nobody touched. When it is ended, the row moves under the episode's own id and stays.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from clew.core.encoding import JSON, plain
+from clew.core.errors import InvalidArgument, NotThere, RecordNotFound, RevisionConflict, StoreDamaged
+from clew.core.log.jobs import claimed
+from clew.core.text.words import is_label
+from clew.core.values import Drop, Enqueue, Job, Put, Record, RecordQuery, Write
+from clew.database.database import Database, owner_database
+from clew.runtime.attempts import Attempts
+from clew.runtime.model.messages import Message, message_of
+from clew.runtime.records.refusals import REFUSED, Refusals
+
+ACTIVE_ROW, ROW = "active episode", "episode"
+ACTIVE, ENDING, ENDED = "active", "ending", "ended"
+TEXT, VOICE = "text", "voice"
+LEASED = "leased"
+"""The tag of an active episode whose client has promised to say that it is there."""
+
+
+class Notes(Protocol):
+    """Where a turn keeps what it notices for the end of its episode."""
+
+    episode: "Episode | None"
+
+    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+        """Keep it with the episode, with the next commit."""
+        ...
+
+
+class Buffer:
+    """The candidates of the episode that a turn belongs to."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def hold(self, candidate: JSON) -> None:
+        """Keep a candidate for the end of the session."""
+        self._notes.notice(candidates=[plain(candidate)])
+
+    def held(self) -> Sequence[JSON]:
+        """The candidates so far."""
+        return self._notes.episode.candidates if self._notes.episode is not None else ()
+
+
+class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One stretch of a thread's life.
+
+    ``user`` is whose thread it is, ``first`` the place in the history where its transcript starts, ``last``
+    the version where it ends, ``crisis`` the highest level seen, ``candidates`` what may be remembered once
+    it ends. ``modality`` is that of its last turn. ``until`` is when a call is taken for lost, if its client
+    has promised to say that it is there.
+    """
+
+    id: str
+    thread: str
+    user: str | None = None
+    status: str = ACTIVE
+    modality: str = TEXT
+    started: int
+    touched: int
+    first: int = 0
+    last: int | None = None
+    turns: int = 0
+    crisis: int = 0
+    candidates: tuple[JSON, ...] = ()
+    until: int | None = None
+    ended: int | None = None
+    ended_by: str | None = None
+    feedback: str | None = None
+    arc: JSON = None
+    revision: int = 0
+
+
+def new_episode_id() -> str:
+    """A name that no other episode has."""
+    return f"episode-{secrets.token_hex(10)}"
+
+
+async def active_episode(db: Database, thread: str) -> Episode | None:
+    """The episode that a thread is in, if it is in one."""
+    try:
+        return episode_of(await db.records.get(ACTIVE_ROW, thread))
+    except RecordNotFound:
+        return None
+
+
+async def episode(db: Database, id: str) -> Episode:
+    """An episode that is being ended, or was.
+
+    Raises:
+        RecordNotFound: There is none of that id.
+    """
+    return episode_of(await db.records.get(ROW, id))
+
+
+def episode_of(record: Record) -> Episode:
+    """The episode behind a row.
+
+    Raises:
+        StoreDamaged: The row cannot be read, or is not the row of what it holds.
+    """
+    try:
+        episode = msgspec.structs.replace(msgspec.convert(record.body, Episode), revision=record.revision)
+    except msgspec.ValidationError as error:
+        raise StoreDamaged(store=f"episode {record.id!r}", problem=str(error)) from error
+    # Whoever acts on the episode writes to the row that its body leads to, and for the user that it names.
+    own = row_of(episode, record.owner)
+    if (own.kind, own.id) != (record.kind, record.id) or episode.user not in (None, record.owner):
+        problem = f"its {record.kind} row is not that of episode {episode.id!r} of thread {episode.thread!r}"
+        raise StoreDamaged(store=f"episode {record.id!r}", problem=problem)
+    return episode
+
+
+def row_of(episode: Episode, owner: str | None) -> Record:
+    """The row that an episode is kept as."""
+    active = episode.status == ACTIVE
+    return Record(
+        kind=ACTIVE_ROW if active else ROW,
+        id=episode.thread if active else episode.id,
+        owner=owner,
+        tags=_active_tags(episode) if active else (f"thread:{episode.thread}", episode.status),
+        sort=episode.touched,
+        body=plain(msgspec.structs.replace(episode, revision=0)),
+    )
+
+
+def _active_tags(episode: Episode) -> tuple[str, ...]:
+    tags = (f"modality:{episode.modality}",)
+    return tags if episode.until is None else (*tags, LEASED)
+
+
+def touched(
+    before: Episode | None, thread: str, user: str | None, now: int, first: int, modality: str = TEXT
+) -> Episode:
+    """The episode that a turn belongs to: the active one, or a new one that starts with it."""
+    if before is None:
+        return Episode(
+            id=new_episode_id(),
+            thread=thread,
+            user=user,
+            modality=modality,
+            started=now,
+            touched=now,
+            first=first,
+            turns=1,
+        )
+    until = before.until if modality == VOICE else None
+    return msgspec.structs.replace(
+        before, touched=now, turns=before.turns + 1, modality=modality, until=until
+    )
+
+
+async def rehomed(db: Database, kept: Episode) -> Write | None:
+    """The write that keeps what a turn noticed if its episode was ended meanwhile; None if it is over."""
+    now = await active_episode(db, kept.thread)
+    if now is None or now.id != kept.id:
+        try:
+            now = await episode(db, kept.id)
+        except RecordNotFound:
+            return None
+    if now.status == ENDED:
+        return None
+    noticed = msgspec.structs.replace(now, candidates=kept.candidates, crisis=max(now.crisis, kept.crisis))
+    return saved(noticed, kept.user)
+
+
+def saved(episode: Episode, owner: str | None) -> Write:
+    """The write that keeps an episode, if nobody changed it meanwhile."""
+    return Put(record=row_of(episode, owner), expect=episode.revision)
+
+
+def moved(before: Episode, after: Episode, owner: str | None) -> list[Write]:
+    """The writes that take an episode from its thread's row to its own."""
+    return [
+        Drop(kind=ACTIVE_ROW, id=before.thread, expect=before.revision),
+        Put(record=row_of(after, owner), expect=0),
+    ]
+
+
+JOB = "end episode"
+FEEDBACK = "feedback"
+PAGE = 256
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """What an episode leaves behind: the episode with its arc, and what else is to be written with it.
+
+    ``replan`` makes it again for the episode as it is by then, from what models have said already. It is
+    called if somebody else has changed the episode or a thread that the writes are for; without it the whole
+    end is tried again later.
+    """
+
+    episode: Episode
+    writes: Sequence[Write] = ()
+    replan: "Replan | None" = None
+
+
+Replan: TypeAlias = Callable[[Episode], Awaitable[Left]]
+"""Makes what an episode leaves behind once more, without asking a model."""
+
+Finalize: TypeAlias = Callable[[Database, Episode, Sequence[Message]], Awaitable[Left]]
+"""Makes of an episode's transcript what it is to leave behind: a summary, an arc, what was held and is worth
+keeping. If it raises, it is tried again later."""
+
+
+async def nothing_left(db: Database, episode: Episode, transcript: Sequence[Message]) -> Left:
+    """An end that leaves nothing but the episode's own row."""
+    return Left(episode=episode)
+
+
+async def request_end(
+    db: Database,
+    thread: str,
+    *,
+    by: str,
+    now: int,
+    feedback: str | None = None,
+    untouched_since: int | None = None,
+    claim: tuple[str, int] | None = None,
+) -> Episode | None:
+    """End the episode that a thread is in; None if there is none, or if it was touched meanwhile.
+
+    What a person thought of it is recorded with it, once. The next turn starts a new episode. With a
+    claim, a token and until when, the job that does the rest is held from the start.
+
+    Raises:
+        InvalidArgument: The feedback is no label.
+        RevisionConflict: Others changed the episode again and again.
+        StoreDamaged: The row of the episode cannot be read, or is another's.
+    """
+    if feedback is not None and not is_label(feedback):
+        raise InvalidArgument(problem="Feedback is a label of one word, such as positive, and never text.")
+    attempts = Attempts()
+    while True:
+        before = await active_episode(db, thread)
+        if before is None or (untouched_since is not None and before.touched > untouched_since):
+            return None
+        last = await _version(db, thread)
+        after, writes = end_of(before, by=by, now=now, last=last, feedback=feedback, claim=claim)
+        try:
+            await db.commit(writes)
+        except RevisionConflict as conflict:
+            if conflict.kind != ACTIVE_ROW:
+                raise
+            attempts.count(conflict)
+            continue  # a turn has just touched it, or somebody else has just ended it
+        return after
+
+
+def end_of(
+    before: Episode,
+    *,
+    by: str,
+    now: int,
+    last: int | None,
+    feedback: str | None = None,
+    claim: tuple[str, int] | None = None,
+) -> tuple[Episode, list[Write]]:
+    """An episode as it is once it has ended after a version of its thread, and the writes that end it."""
+    after = msgspec.structs.replace(
+        before, status=ENDING, ended_by=by, ended=now, feedback=feedback, last=last
+    )
+    job = _job(after) if claim is None else claimed_job(after, *claim)
+    return after, [*moved(before, after, before.user), Enqueue(job=job), *_felt(after, by, now)]
+
+
+def _job(of: Episode) -> Job:
+    return Job(id=job_id(of.id), kind=JOB, key=of.id, owner=of.user, body={"episode": of.id})
+
+
+def job_id(episode: str) -> str:
+    """The id of the job that does the rest when an episode has ended."""
+    return f"end {episode}"
+
+
+def claimed_job(of: Episode, token: str, until: int) -> Job:
+    """The job that does the rest, in the hands of whoever has the token."""
+    return claimed(_job(of), token, until)
+
+
+async def _version(db: Database, thread: str) -> int | None:
+    try:
+        return (await db.thread(thread).head()).version
+    except NotThere:
+        return None
+
+
+def _felt(ended: Episode, source: str, now: int) -> list[Write]:
+    """What a person thought of an episode: a label and numbers, never text."""
+    if ended.feedback is None:
+        return []
+    body = {
+        "label": ended.feedback,
+        "source": source,
+        "modality": ended.modality,
+        "turns": ended.turns,
+        "recorded": now,
+        "thread": ended.thread,
+    }
+    tags = (f"thread:{ended.thread}",)
+    return [Put(record=Record(kind=FEEDBACK, id=ended.id, owner=ended.user, tags=tags, sort=now, body=body))]
+
+
+async def end_expired(db: Database, *, idle_ms: int, now: int, refusals: Refusals | None = None) -> int:
+    """End text episodes that nobody touched for so long; how many. Expiry counts when it commits.
+
+    Each is ended with the rights of its owner. One that cannot be keeps no other waiting.
+    """
+    ended = 0
+    refusals = refusals or Refusals()
+    query = RecordQuery(kind=ACTIVE_ROW, tags=(f"modality:{TEXT}",), until=now - idle_ms, limit=PAGE)
+    while found := await db.records.find(query):
+        # Each process takes them in an order of its own: several would come upon the same one at once.
+        for record in sorted(found, key=lambda _: secrets.token_bytes(8)):
+            if refusals.covers(record):
+                continue
+            own = owner_database(db, record.owner)
+            try:
+                done = await request_end(own, record.id, by="timeout", now=now, untouched_since=now - idle_ms)
+            except REFUSED as error:
+                refusals.add(record, error)
+                continue
+            ended += done is not None
+        if len(found) < PAGE:
+            break
+        query = msgspec.structs.replace(query, after=(found[-1].sort, found[-1].id))
+    return ended
+
+
+async def transcript(db: Database, of: Episode) -> list[Message]:
+    """What was said in an episode, compacted or not."""
+    try:
+        items = await db.thread(of.thread).items(after=of.first - 1, at=of.last, whole=True)
+    except NotThere:
+        return []  # the thread was deleted; its episode ends all the same
+    return [message_of(item) for item in items]

@@ -1,0 +1,227 @@
+"""Steps: what a run did, one thing after another, with its times, tokens and cost.
+
+They ride in the changesets that a run commits anyway: no row of their own, and no trip to the store.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeAlias
+
+import msgspec
+
+from clew.core.arguments import check_arguments, check_fields
+from clew.core.encoding import JSON
+from clew.core.errors import ClewError, InvalidArgument, RecordNotFound
+from clew.core.values import Changeset
+from clew.database.database import Database
+from clew.runtime.model.protocol import Usage
+from clew.runtime.model.redaction import tellable
+from clew.runtime.records.runs import INTERRUPTED, KIND, RUNNING, SUSPENDED, run_of
+
+StepKind: TypeAlias = Literal["model", "tool", "code", "retrieval", "output"]
+STEPS: Final = "steps"
+"""The key of a changeset's ``run_meta`` under which the steps stand that ended since the one before."""
+PAGE = 256
+LONGEST = 500
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that a run did.
+
+    ``kind`` is ``model``, ``tool``, ``code``, ``retrieval`` or ``output``. ``started`` is a time in
+    milliseconds, ``ms`` how long it took. ``cost`` is in millionths of a dollar; None if no price is known.
+    """
+
+    kind: str
+    name: str
+    started: int
+    ms: float
+    stage: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int | None = None
+    error: str | None = None
+
+    @property
+    def ended(self) -> int:
+        """When it was over."""
+        return self.started + round(self.ms)
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model costs, in dollars for a million tokens."""
+
+    input: float
+    output: float
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def of(self, usage: Usage) -> int:
+        """What some tokens cost, in millionths of a dollar."""
+        return round(usage.input_tokens * self.input + usage.output_tokens * self.output)
+
+
+Prices: TypeAlias = Mapping[str, Price]
+"""A price for each model that has one, by its name."""
+
+
+def prices_from(document: bytes) -> dict[str, Price]:
+    """A price table as a file has it: ``{"openai:gpt-5": {"input": 1.25, "output": 10}}``.
+
+    Raises:
+        InvalidArgument: It is none.
+    """
+    try:
+        return msgspec.json.decode(document, type=dict[str, Price])
+    except msgspec.DecodeError as error:
+        raise InvalidArgument(problem=f"That is no price table: {error}.") from error
+
+
+def prices_at(file: str | Path | None) -> dict[str, Price]:
+    """The price table of a file; an empty one without.
+
+    Raises:
+        InvalidArgument: It cannot be read, or is none.
+    """
+    if file is None:
+        return {}
+    try:
+        return prices_from(Path(file).read_bytes())
+    except OSError as error:
+        raise InvalidArgument(
+            problem=f"The price table {str(file)!r} cannot be read: {error.strerror}."
+        ) from error
+
+
+class UnderWay:
+    """A step that is measured while it is entered; it is kept however it ends, and an error goes on."""
+
+    __slots__ = (
+        "_began",
+        "_clock",
+        "_cost",
+        "_keep",
+        "_kind",
+        "_name",
+        "_stage",
+        "_started",
+        "error",
+        "usage",
+    )
+
+    def __init__(
+        self, kind: StepKind, name: str, *, stage: str, clock: Callable[[], int], keep: Callable[[Step], None]
+    ) -> None:
+        self.usage = Usage()
+        self.error: str | None = None
+        self._cost: int | None = None
+        self._kind = kind
+        self._name = name
+        self._stage = stage
+        self._clock = clock
+        self._keep = keep
+
+    def __enter__(self) -> Self:
+        self._started = self._clock()
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ms = round((time.perf_counter() - self._began) * 1000, 3)
+        problem = self.error if error is None else _named(error)
+        self._keep(
+            Step(
+                kind=self._kind,
+                name=_short(self._name),
+                started=self._started,
+                ms=ms,
+                stage=self._stage,
+                input_tokens=self.usage.input_tokens,
+                output_tokens=self.usage.output_tokens,
+                cost=self._cost,
+                error=None if problem is None else _short(problem),
+            )
+        )
+
+    def pay(self, usage: Usage, price: Price | None = None) -> Usage:
+        """Take in what a model call has cost; the same with its price, if there is one."""
+        paid = usage if price is None else msgspec.structs.replace(usage, cost=price.of(usage))
+        self.usage += paid
+        if price is not None or paid.cost:
+            self._cost = self.usage.cost
+        return paid
+
+
+def problem_of(error: BaseException) -> str:
+    """What went wrong, in a line that can be kept."""
+    name = _name(error)
+    return _short(f"{name}: {error}" if str(error) else name)
+
+
+def _named(error: BaseException) -> str:
+    """The same for whoever reads the thread: the words of an error that is not ours may hold anything."""
+    return problem_of(tellable(error)) if isinstance(error, ClewError) else _name(error)
+
+
+def _name(error: BaseException) -> str:
+    return error.code if isinstance(error, ClewError) else type(error).__name__
+
+
+def _short(text: str) -> str:
+    """A text that fits into a changeset, whatever somebody else's error or name says."""
+    if text.isascii() and len(text) <= LONGEST:
+        return text
+    return text[:LONGEST].encode(errors="replace").decode()
+
+
+def noted(meta: Mapping[str, JSON] | None, steps: tuple[Step, ...]) -> dict[str, JSON] | None:
+    """What a changeset says about its run, with the steps that ended since the one before."""
+    if not steps:
+        return None if meta is None else dict(meta)
+    return {**(meta or {}), STEPS: [msgspec.to_builtins(step) for step in steps]}
+
+
+def steps_of(change: Changeset) -> tuple[Step, ...]:
+    """The steps that a changeset tells of."""
+    said: Any = (change.run_meta or {}).get(STEPS, ())
+    return msgspec.convert(said, tuple[Step, ...])
+
+
+@check_arguments
+async def run_steps(db: Database, thread: str, run: str) -> tuple[Step, ...]:
+    """The steps of a run, in the order in which they ended; those of one at work as far as it has come.
+
+    A run that was interrupted has all that it had made durable. What was erased of its thread is not here.
+
+    Raises:
+        RecordNotFound: The thread had no such run.
+        ThreadNotFound: The thread is gone.
+    """
+    found = run_of(await db.records.get(KIND, run))
+    if found.thread != thread:
+        raise RecordNotFound(kind=KIND, id=run)
+    told: list[Step] = []
+    if not found.first:
+        return ()  # it is older than steps are
+    after = found.first - 1
+    while changes := await db.thread(thread).changesets(after=after, limit=PAGE):
+        for change in changes:
+            if change.run_id == run:
+                told += steps_of(change)
+            if _is_over(change, run):
+                return tuple(told)
+        after = changes[-1].version
+    return tuple(told)
+
+
+def _is_over(change: Changeset, run: str) -> bool:
+    """Whether no later changeset is of this run: it ended for good, or another has begun."""
+    meta = change.run_meta or {}
+    if change.run_id != run:
+        return meta.get("status") == RUNNING
+    return meta.get("termination", SUSPENDED) not in (SUSPENDED, INTERRUPTED)

@@ -1,0 +1,462 @@
+"""The runtime: turns on threads that survive whatever happens to the process."""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Generic, Self, cast
+
+from clew.core.arguments import Count, Seconds, check_methods
+from clew.core.encoding import Id
+from clew.core.log.checks import Expected
+from clew.core.ops import Document
+from clew.core.values import Page, Window
+from clew.database.database import Database
+from clew.database.thread import Thread
+from clew.runtime.context import EmbeddingProvider, MemoryMode
+from clew.runtime.crises import KEEP_DAYS, Assessment, purge_due
+from clew.runtime.execution.scheduler import Turns, nobody
+from clew.runtime.execution.start import Busy, reader
+from clew.runtime.execution.turn_options import turn_request
+from clew.runtime.maintenance.cancel import cancel_elsewhere, is_seen
+from clew.runtime.maintenance.idle import compact_at_rest
+from clew.runtime.maintenance.rewind import ANYWHERE, Rewound, rewind
+from clew.runtime.maintenance.sweeper import Retaining, Sweeper, end_all
+from clew.runtime.model.call import Patience
+from clew.runtime.model.messages import Message
+from clew.runtime.model.names import ModelOrName, model_of
+from clew.runtime.placement import Home, Homes
+from clew.runtime.records.episodes import Episode, Finalize, nothing_left
+from clew.runtime.records.events import Event, Mark, events_of
+from clew.runtime.records.steps import Prices
+from clew.runtime.respond.compaction import Compacted, Compaction, Summarize
+from clew.runtime.respond.respond import Stage, respond
+from clew.runtime.sessions.finish import end_now
+from clew.runtime.sessions.status import SessionStatus, session_status
+from clew.runtime.sessions.utterances import Heard, Hearing, Utterance, hear
+from clew.runtime.sessions.voice import LOST, VoiceCall, end_lost, keep_alive, spoken
+from clew.runtime.settings import RunIds, Settings
+from clew.runtime.state.declaration import schema_of
+from clew.runtime.state.inputs import FreeId, Given
+from clew.runtime.state.schema import Conversation, Schema, Shape
+from clew.runtime.state.upgrades import Upgrade, current
+from clew.runtime.tools.tool import Function, Tool
+from clew.runtime.turn.approvals import Decisions
+from clew.runtime.turn.draft import Draft
+from clew.runtime.turn.result import Done, Output
+
+
+@check_methods
+class Runtime(Generic[Shape, Output]):
+    """Runs turns on the threads of a database. Use it as an async context manager.
+
+    While it is open it closes runs whose process died and begins turns that were queued. Leaving it ends
+    the turns that still run. The database stays open. A model may be given by its name, like
+    ``"openai:gpt-5"``, and a tool as the function that it is made of.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        schema: type[Shape] = Conversation,  # type: ignore[assignment]  # the default of Shape
+        stages: Sequence[Stage] | None = None,
+        model: ModelOrName | None = None,
+        response_model: ModelOrName | None = None,
+        tools: Sequence[Tool | Function] = (),
+        instructions: str = "",
+        compaction: Compaction | None = None,
+        output: type[Output] | None = None,
+        schema_version: Count = 1,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        patience: Patience | None = None,
+        prices: Prices | None = None,
+        lease_seconds: Seconds = 15.0,
+        sweep_seconds: Seconds = 30.0,
+        idle_seconds: Seconds = 20 * 60.0,
+        ends_at_once: Count = 4,
+        close_seconds: Seconds = 10.0,
+        finalize: Finalize = nothing_left,
+        finalize_active_sessions_on_close: bool = True,
+        memory_mode: MemoryMode = MemoryMode.LOCAL,
+        embedding_provider: EmbeddingProvider | None = None,
+        pinned: bool = True,
+        crisis_days: float = KEEP_DAYS,
+        clock: Callable[[], int] | None = None,
+        new_id: Callable[[], str] | None = None,
+    ) -> None:
+        self._db = db
+        self._opened = AsyncExitStack()
+        self._turns = Turns()
+        self._close_seconds = close_seconds if finalize_active_sessions_on_close else None
+        self._compaction = compaction or Compaction()
+        answer = respond(instructions=instructions, tools=tools, compaction=compaction)
+        self._settings = Settings(
+            schema=schema_of(schema, schema_version),
+            stages=list(stages) if stages is not None else [answer],
+            model=model_of(model, self._opened),
+            response_model=model_of(response_model, self._opened),
+            output=output,
+            upgrades=upgrades or {},
+            patience=patience or Patience(),
+            prices=prices or {},
+            lease_seconds=lease_seconds,
+            idle_seconds=idle_seconds,
+            ends_at_once=ends_at_once,
+            finalize=finalize,
+            memory_mode=memory_mode,
+            embedding_provider=embedding_provider,
+            memory_store=db.records,
+            crisis_log_backend=db.records,
+            crisis_days=crisis_days,
+            clock=clock or db.store.now,
+            new_id=new_id or RunIds(),
+        )
+        self._homes = Homes(Home(db=db, settings=self._settings), pinned=pinned)
+        self._sweeper = self._made_sweeper(sweep_seconds)
+
+    def _made_sweeper(self, seconds: float) -> Sweeper:
+        db, settings = self._db, self._settings
+        return Sweeper(
+            db,
+            settings,
+            seconds,
+            lambda found, thread: self._turns.drain(Home(db=found, settings=settings), thread),
+            chores=[
+                settings.held_crises.write,
+                lambda: purge_due(db, settings.clock()),
+                lambda: end_lost(db, settings.clock(), settings.refusals),
+                lambda: self._homes.drop_idle(self._turns.is_busy),
+                Retaining(db, settings.clock),
+            ],
+        )
+
+    async def __aenter__(self) -> Self:
+        self._sweeper.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the turns that still run, and the episodes of the threads that had turns here, durably."""
+        await self._sweeper.stop()
+        try:
+            await self._turns.stop()
+            if self._close_seconds is not None:
+                await end_all(self._turns.touched, self._settings, self._close_seconds, self._sweeper)
+        finally:
+            await self._sweeper.end()
+        await self._homes.close()
+        await self._settings.held_crises.close(self._close_seconds or LAST_SECONDS)
+        await self._opened.aclose()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no turn is at work here, and none is about to begin."""
+        return self._turns.is_idle
+
+    @property
+    def schema(self) -> Schema:
+        """What the state of its threads is."""
+        return self._settings.schema
+
+    @property
+    def embedding_provider(self) -> EmbeddingProvider | None:
+        """What finds by meaning, if anything does."""
+        return self._settings.embedding_provider
+
+    # Turns.
+
+    async def run_turn(
+        self,
+        thread: FreeId,
+        message: Given,
+        *,
+        user: Id | None = None,
+        key: Id | None = None,
+        busy: Busy = "wait",
+        message_id: Id | None = None,
+        messages: Sequence[Message] = (),
+        replace_state: Document | None = None,
+        origin: Id = "user",
+        parent: Id | None = None,
+        mode: MemoryMode | None = None,
+    ) -> Done[Output]:
+        """Run one turn and give its result once its end is on disk.
+
+        ``user`` is on whose behalf it runs, ``key`` makes repeating it safe, ``busy`` says what to do while
+        another turn runs: wait, refuse, or queue. ``message_id`` names the message and ``messages`` come
+        before it; those that the thread has had before are left out. ``replace_state`` becomes the base
+        state. ``origin`` and ``parent`` say where the run comes from. ``mode`` steps down to incognito.
+
+        Raises:
+            InvalidId: There is no thread id; the runtime never invents one.
+            TurnBusy: Another turn is running and ``busy`` says to refuse.
+            TurnSuspended: The thread waits for a decision.
+            RunFailed: The turn could not be finished.
+        """
+        request = turn_request(
+            self._settings.schema,
+            thread,
+            message,
+            user=user,
+            key=key,
+            busy=busy,
+            message_id=message_id,
+            messages=messages,
+            replace_state=replace_state,
+            origin=origin,
+            parent=parent,
+        )
+        home = self._homes.begin(thread, user, mode)
+        return await self._turns.waited(self._turns.task(thread, self._turns.run(home, request, nobody)))
+
+    async def stream_turn(
+        self,
+        thread: FreeId,
+        message: Given,
+        *,
+        user: Id | None = None,
+        key: Id | None = None,
+        busy: Busy = "wait",
+        message_id: Id | None = None,
+        messages: Sequence[Message] = (),
+        replace_state: Document | None = None,
+        origin: Id = "user",
+        parent: Id | None = None,
+        mode: MemoryMode | None = None,
+    ) -> AsyncIterator[Event]:
+        """Run one turn and tell of it as it goes. A listener that leaves does not end the turn.
+
+        It takes what ``run_turn`` takes.
+        """
+        request = turn_request(
+            self._settings.schema,
+            thread,
+            message,
+            user=user,
+            key=key,
+            busy=busy,
+            message_id=message_id,
+            messages=messages,
+            replace_state=replace_state,
+            origin=origin,
+            parent=parent,
+        )
+        home = self._homes.begin(thread, user, mode)
+        told: asyncio.Queue[Event | None] = asyncio.Queue()
+        task = self._turns.task(thread, self._turns.run(home, request, told.put_nowait))
+        task.add_done_callback(lambda over: told.put_nowait(None))
+        while (event := await told.get()) is not None:
+            yield event
+        await task
+
+    async def resume(
+        self, thread: Id, decisions: Decisions | None = None, *, user: Id | None = None
+    ) -> Done[Output]:
+        """Go on with a run that waits for decisions, or that was interrupted, in whatever process.
+
+        Raises:
+            DecisionRefused: A decision is about no waiting call, or about one decided otherwise.
+            InvalidArgument: There is nothing to resume.
+            StageGone: The run stopped at a stage that is not there any more; nothing was changed.
+            TurnBusy: The run is still at work somewhere.
+        """
+        work = self._turns.resume_run(self._homes.of(thread, user), thread, decisions or {}, nobody)
+        return await self._turns.waited(self._turns.task(thread, work))
+
+    async def cancel(self, thread: Id, *, user: Id | None = None) -> bool:
+        """End the run that is at work or waits on a thread, in whatever process; whether there was one.
+
+        A run elsewhere is told, and ends when its lease is next renewed.
+        """
+        home = self._homes.of(thread, user)
+        if await is_seen(home.db, thread) and await self._turns.cancel(thread):
+            return True
+        return await cancel_elsewhere(home.db, thread, home.settings)
+
+    async def events(
+        self, thread: Id, *, after: Mark | None = None, user: Id | None = None
+    ) -> AsyncIterator[Event]:
+        """The durable events of a thread as they commit, from the one after a mark on, or from now.
+
+        They are read from the log, so any process tells the same, each once.
+        """
+        found = self.thread(thread, user=user)
+        mark = ((await found.head()).version, LAST) if after is None else after
+        async for change in found.watch(after=max(mark[0] - 1, 0)):
+            for event in events_of(change):
+                if event.mark is not None and event.mark > mark:
+                    yield event
+
+    async def end_session(
+        self, thread: Id, *, feedback: str | None = None, by: str = "api", user: Id | None = None
+    ) -> Episode | None:
+        """End the episode that a thread is in; None if it is in none.
+
+        What it leaves behind is made at once if that works, and otherwise tried again in the background, in
+        whatever process: the status says whether it is ``ended`` or still ``ending``. An incognito thread is
+        forgotten with it.
+        """
+        home = self._homes.of(thread, user)
+        if self._homes.is_incognito(thread):
+            await self._turns.stop([thread])
+        touched = self._turns.touched.get(thread)
+        ended = await end_now(home.db, thread, home.settings, by=by, feedback=feedback)
+        if ended is not None and self._turns.touched.get(thread) is touched:  # else a turn has begun another
+            self._turns.touched.pop(thread, None)
+        await self._homes.drop(thread)
+        return ended
+
+    async def session_status(self, thread: Id, *, user: Id | None = None) -> SessionStatus:
+        """Where a thread stands: its run, its episode, what is left to do, and what a caller can do next."""
+        home = self._homes.of(thread, user)
+        return await session_status(home.db, thread, home.settings)
+
+    def ephemeral(self) -> Database:
+        """Crisis rows and feedback of ended incognito sessions, in memory until this runtime is closed."""
+        return self._homes.ended.scope(tenant=self._db.tenant)
+
+    # Calls.
+
+    async def record_voice_turn(
+        self,
+        thread: Id,
+        *,
+        said: str = "",
+        replied: str = "",
+        tool_calls: Sequence[VoiceCall] = (),
+        crisis: Assessment | None = None,
+        user: Id | None = None,
+        key: Id | None = None,
+        mode: MemoryMode | None = None,
+    ) -> Done[Any]:
+        """Keep a turn of a call as a realtime client tells it, once it was spoken. No stage runs.
+
+        Raises:
+            InvalidArgument: Nothing was said.
+            KeyReused: The key was used for another turn.
+            TurnSuspended: The thread waits for a decision.
+            ModeRefused: The mode cannot be had.
+        """
+        schema, calls = self._settings.schema, tool_calls
+        asked = spoken(
+            thread, schema, said=said, replied=replied, tool_calls=calls, crisis=crisis, user=user, key=key
+        )
+        home = self._homes.begin(thread, user, mode)
+        self._turns.touch(home, thread)
+        return await self._turns.waited(self._turns.task(thread, self._turns.record_voice(home, asked)))
+
+    async def hear(
+        self, given: Utterance, *, hearing: Hearing | None = None, mode: MemoryMode | None = None
+    ) -> Heard:
+        """Judge what somebody said in a call, before it is answered, and log what was found."""
+        home = self._homes.begin(given.thread, given.user, mode)
+        return await hear(home.db, given, home.settings, hearing)
+
+    async def voice_alive(
+        self, thread: Id, *, seconds: Seconds = 60.0, user: Id | None = None
+    ) -> Episode | None:
+        """Say that a call goes on. If nobody says so again in time, its client is taken for lost."""
+        home = self._homes.of(thread, user)
+        return await keep_alive(home.db, thread, now=home.settings.clock(), seconds=seconds)
+
+    async def voice_lost(self, thread: Id, *, user: Id | None = None) -> Episode | None:
+        """End the episode of a call whose client is gone; None if there is none."""
+        return await self.end_session(thread, by=LOST, user=user)
+
+    # Threads.
+
+    def thread(self, thread: Id, *, user: Id | None = None) -> Thread:
+        """A thread where it is at home, to be read: an incognito one is in this process alone."""
+        return self._homes.of(thread, user).db.thread(thread)
+
+    async def state(self, thread: Id, *, at: int | None = None, user: Id | None = None) -> Shape:
+        """The state of a thread as the schema declares it, now or at an earlier version."""
+        found = self.thread(thread, user=user)
+        head = await found.head(at=at)
+        schema, upgrades = self._settings.schema, self._settings.upgrades
+        state = current(thread, head.state, schema, upgrades)
+        view = Draft(schema, state, head.counters.logs, {}, reader(found)).view()
+        return cast("Shape", view)  # the class that the schema was made from
+
+    async def history(
+        self, thread: Id, *, last: Count = 50, before: int | None = None, user: Id | None = None
+    ) -> Window:
+        """A page of the history, oldest first; ``before`` is the place of the first item of the next page."""
+        return await self.thread(thread, user=user).items(last=last, before=before)
+
+    async def threads(
+        self, *, user: Id | None = None, limit: int = 50, after: str | None = None, system: bool = False
+    ) -> Page:
+        """The threads, newest first; those that hold what is remembered only if ``system`` is set."""
+        return await self._homes.listed(user).threads(limit=limit, after=after, system=system)
+
+    async def fork(
+        self, thread: Id, new_id: FreeId, *, at: int | None = None, user: Id | None = None
+    ) -> Thread:
+        """A new thread that goes its own way from a version of another."""
+        return await self._homes.fork(thread, new_id, user, at)
+
+    async def rewind(
+        self,
+        thread: Id,
+        run: str | None = None,
+        *,
+        to: int | None = None,
+        compaction: int | None = None,
+        user: Id | None = None,
+        expect: Expected = ANYWHERE,
+    ) -> Rewound:
+        """Take back what a run added to the history, everything after a version, or a compaction.
+
+        ``run`` ends exactly that run's items, if they are the whole end of the thread. ``to`` makes history
+        and state what they were. ``compaction`` is the version of one. Each is a new changeset, and the past
+        stays readable. Effects on the world are not taken back; those are listed.
+
+        Raises:
+            RewindRefused: What should be taken back is not whole at the end any more.
+            TurnBusy: A turn is at work.
+            VersionConflict: The thread is not where ``expect`` says, or somebody wrote meanwhile; nothing
+                was changed.
+        """
+        home = self._homes.of(thread, user)
+        return await rewind(
+            home.db, thread, home.settings, run=run, to=to, compaction=compaction, expect=expect
+        )
+
+    async def compact(
+        self,
+        thread: Id,
+        *,
+        keep: Count | None = None,
+        summarize: Summarize | None = None,
+        user: Id | None = None,
+    ) -> Compacted:
+        """Put a summary in place of all messages but the newest few, as one changeset.
+
+        Raises:
+            InvalidArgument: There is nothing to compact, or somebody else keeps this history.
+            TurnBusy: A turn is at work.
+            TurnSuspended: Tool calls wait for a decision; it has to wait until they are answered.
+            TranscriptBroken: Tool calls were left open; the next turn closes them.
+            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+            ModelFailed: There is no summary; nothing was changed.
+        """
+        how = dataclasses.replace(
+            self._compaction,
+            keep=self._compaction.keep if keep is None else keep,
+            summarize=summarize or self._compaction.summarize,
+        )
+        home = self._homes.of(thread, user)
+        return await compact_at_rest(home.db, thread, how, home.settings)
+
+
+LAST_SECONDS = 10.0
+"""How long a close tries to write what is held of the crisis log, unless it has another deadline."""
+LAST = 1 << 31
+"""An index after every event of a version."""

@@ -1,0 +1,1 @@
+"""Sessions: their end, their status, and voice."""

@@ -1,0 +1,224 @@
+"""What is left to do once an episode has ended: jobs, several at once, each held while somebody is at it."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Never
+
+import msgspec
+
+from clew.core.errors import (
+    ClaimLost,
+    ClewError,
+    DeadlineExceeded,
+    NotThere,
+    RevisionConflict,
+    StoreFailed,
+    ThreadExists,
+    VersionConflict,
+)
+from clew.core.values import Finish, Job, Put
+from clew.database.database import Database, owner_database
+from clew.runtime.records.episodes import (
+    ENDED,
+    JOB,
+    Episode,
+    Left,
+    claimed_job,
+    episode,
+    request_end,
+    row_of,
+    transcript,
+)
+from clew.runtime.settings import Settings
+
+log = logging.getLogger("clew")
+CANCEL_AGAIN = 0.1
+
+
+class Ends:
+    """The ends that this process is at, up to so many at once."""
+
+    def __init__(self, db: Database, settings: Settings) -> None:
+        self.finished = 0
+        self._db = db
+        self._settings = settings
+        self._closed = False
+        self._workers: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Look for an end that is due, if there is room. Whoever finds one lets another look."""
+        if self._closed or len(self._workers) >= self._settings.ends_at_once:
+            return
+        worker = asyncio.get_running_loop().create_task(self._work())
+        self._workers.add(worker)
+        worker.add_done_callback(self._workers.discard)
+
+    async def idle(self) -> None:
+        """Wait until nothing is due any more."""
+        while self._workers:
+            await asyncio.wait(set(self._workers))
+
+    def stop(self) -> None:
+        """Begin no more."""
+        self._closed = True
+
+    async def close(self) -> None:
+        """Stop where it is; what is not done is given back, for somebody else to do."""
+        self.stop()
+        while self._workers:
+            for worker in self._workers:
+                worker.cancel()
+            # A cancel that comes just as a driver's call is done may be lost, so one may not do.
+            await asyncio.wait(set(self._workers), timeout=CANCEL_AGAIN)
+
+    async def _work(self) -> None:
+        try:
+            while not self._closed and (job := await self._claimed()) is not None:
+                self.begin()
+                done = await finished(self._db, job, self._settings)
+                self.finished += done
+        except ClewError as error:  # it is looked for again at the next sweep
+            log.warning("Ended episodes are finished later: %s", error)
+
+    async def _claimed(self) -> Job | None:
+        lease_ms = int(self._settings.lease_seconds * 1000)
+        return next(iter(await self._db.jobs.claim([JOB], limit=1, lease_ms=lease_ms)), None)
+
+
+async def end_now(
+    db: Database, thread: str, settings: Settings, *, by: str, feedback: str | None = None
+) -> Episode | None:
+    """End the episode that a thread is in and do what is left to do, and no other episode's; None if none.
+
+    If that fails, the episode is still ``ending``, and its job is tried again like any other.
+    """
+    now, token = settings.clock(), secrets.token_hex(16)
+    until = now + int(settings.lease_seconds * 1000)
+    requested = await request_end(db, thread, by=by, now=now, feedback=feedback, claim=(token, until))
+    if requested is None:
+        return None
+    await finished(db, claimed_job(requested, token, until), settings)
+    return await episode(db, requested.id)
+
+
+async def finished(db: Database, job: Job, settings: Settings) -> bool:
+    """Finish one job with the rights of its owner, or give it back with what went wrong."""
+    db = owner_database(db, job.owner)
+    try:
+        before = await episode(db, job.body["episode"])
+        async with _hold(db, job, settings.lease_seconds) as holding:
+            left = await _left(db, settings, before, holding)
+            await _commit_end(db, job, before, left, settings.patience.turn)
+    except ClaimLost:
+        return False  # somebody else has taken the job
+    except asyncio.CancelledError:
+        with suppress(ClewError):  # then its claim runs out
+            await asyncio.shield(db.jobs.release(job))
+        raise
+    except Exception as error:  # noqa: BLE001  # whatever went wrong is kept with the job, which is tried again
+        problem = str(error) if isinstance(error, ClewError) else f"{type(error).__name__}: {error}"
+        log.warning("The end of %s is tried again: %s", job.body, problem)
+        with suppress(ClaimLost):  # then somebody else is at it already
+            await db.jobs.fail(job, problem)
+        return False
+    return True
+
+
+async def _commit_end(db: Database, job: Job, before: Episode, left: Left, seconds: float) -> None:
+    """Commit what an episode leaves behind with the end of its job; planned anew if others were quicker.
+
+    All episodes of a user end in one memory thread. Each refusal means that another commit went through, so
+    that everybody gets there, and nobody asks a model a second time.
+
+    Raises:
+        ClaimLost: Somebody else has the job; nothing was committed.
+        VersionConflict: Others were quicker, for so many ``seconds``.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + seconds
+    while True:
+        over = msgspec.structs.replace(left.episode, status=ENDED)
+        row = Put(record=row_of(over, before.user), expect=before.revision)
+        try:
+            await db.commit([row, *left.writes, Finish(job=job.id, token=job.token or "")])
+        except (VersionConflict, ThreadExists, RevisionConflict):
+            if left.replan is None or clock() > deadline:
+                raise
+        else:
+            return
+        before = await episode(db, before.id)
+        left = await left.replan(before)
+
+
+async def _left(db: Database, settings: Settings, of: Episode, holding: "asyncio.Task[Never]") -> Left:
+    """What an episode leaves behind, made while its job is held.
+
+    Raises:
+        ClaimLost: Somebody else has the job, so what was being made is given up.
+        DeadlineExceeded: It took too long.
+    """
+    making = asyncio.create_task(_finalized(db, settings, of))
+    try:
+        await asyncio.wait([making, holding], return_when=asyncio.FIRST_COMPLETED)
+        if making.cancelled():  # not by us: if this were cancelled, we would not be here
+            raise RuntimeError("It cancelled itself.")
+        return making.result() if making.done() else await holding
+    finally:
+        making.cancel()
+        await asyncio.wait([making])
+
+
+async def _finalized(db: Database, settings: Settings, of: Episode) -> Left:
+    seconds = settings.patience.turn
+    deadline = asyncio.timeout(seconds)
+    try:
+        async with deadline:
+            if not await _is_whole(db, of):
+                log.warning(
+                    "Episode %s of thread %s leaves nothing: the thread is not its user's.", of.id, of.thread
+                )
+                return Left(episode=msgspec.structs.replace(of, candidates=()))
+            return await settings.finalize(db, of, await transcript(db, of))
+    except TimeoutError as error:
+        if not deadline.expired():
+            raise
+        raise DeadlineExceeded(what=f"The end of episode {of.id!r}", seconds=seconds) from error
+
+
+@asynccontextmanager
+async def _hold(db: Database, job: Job, seconds: float) -> AsyncIterator["asyncio.Task[Never]"]:
+    """Hold a job until this is left. What it gives is over before that only if somebody else has the job."""
+    holding = asyncio.create_task(_held(db, job, seconds))
+    try:
+        yield holding
+    finally:
+        while not holding.done():
+            holding.cancel()
+            await asyncio.wait([holding], timeout=CANCEL_AGAIN)
+        if not holding.cancelled():
+            holding.exception()  # it may have lost the job to our own commit; if not, that was refused
+
+
+async def _is_whole(db: Database, of: Episode) -> bool:
+    """Whether an episode and its thread belong to the same user; also if the thread was deleted."""
+    try:
+        return (await db.thread(of.thread).head()).owner == of.user
+    except NotThere:
+        return True
+
+
+async def _held(db: Database, job: Job, seconds: float) -> Never:
+    """Hold a job for as long as this runs.
+
+    Raises:
+        ClaimLost: Somebody else has it.
+    """
+    while True:
+        await asyncio.sleep(seconds / 3)
+        try:
+            await db.jobs.extend(job, lease_ms=int(seconds * 1000))
+        except StoreFailed as error:  # the claim may run out meanwhile; it guards the commit all the same
+            log.warning("The claim on %s could not be extended: %s", job.body, error)

@@ -1,0 +1,1 @@
+"""The state of an agent: its schema, reducers, inputs, logs and upgrades."""

@@ -1,0 +1,250 @@
+"""Reading a state class: what is beside each type, what that means, and what makes no sense."""
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from clew.core import patch
+from clew.core.errors import SchemaInvalid
+from clew.runtime.state.log import Log
+from clew.runtime.state.schema import (
+    Field,
+    Fold,
+    Lifecycle,
+    Lifetime,
+    MakeOp,
+    Reducer,
+    Schema,
+    State,
+    WholeOf,
+    leaves_of,
+)
+
+_EMPTY: dict[Any, Callable[[], Any]] = {
+    list: list,
+    dict: dict,
+    str: str,
+    set: set,
+    tuple: tuple,
+    Log: Log.empty,
+}
+_OPS: tuple[MakeOp, ...] = (patch.increment, patch.max, patch.min, patch.union)
+_NO_REDUCERS = (patch.set, patch.delete, patch.insert, patch.remove)
+
+
+class Outer(msgspec.Struct, frozen=True, kw_only=True):
+    """The field that a nested state is the type of, and what its parts take over from it."""
+
+    path: tuple[str, ...] = ()
+    lifecycle: Lifecycle = Lifecycle.TURN
+    lifetime: Lifetime = Lifetime.THREAD
+    merged: bool = True
+    within: tuple[type, ...] = ()
+
+
+class Marks(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands beside a type."""
+
+    lifecycle: Lifecycle | None = None
+    lifetime: Lifetime | None = None
+    fold: Fold = Fold.REPLACE
+    op: MakeOp | None = None
+    reducer: Reducer | None = None
+    whole_of: str | None = None
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a state class."""
+
+    state: type[State]
+    info: Any
+    kind: Any
+    marks: Marks
+    outer: Outer
+
+    @property
+    def nested(self) -> type[State] | None:
+        """The state class that it is of, if it is."""
+        return self.kind if isinstance(self.kind, type) and issubclass(self.kind, State) else None
+
+    @property
+    def plain_type(self) -> Any:
+        """Its type without its parameters."""
+        return get_origin(self.kind) or self.kind
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """How long it lives: as it says, as long as what it is part of, or as its reducer implies."""
+        if self.marks.lifecycle is not None:
+            return self.marks.lifecycle
+        if self.outer.path:
+            return self.outer.lifecycle
+        folds = self.marks.fold is not Fold.REPLACE or self.marks.lifetime is not None
+        return Lifecycle.REDUCER if folds else Lifecycle.TURN
+
+    @property
+    def lifetime(self) -> Lifetime:
+        """What it belongs to."""
+        return self.marks.lifetime or self.outer.lifetime
+
+    def wrong(self, problem: str) -> SchemaInvalid:
+        """The error that names it."""
+        return SchemaInvalid(schema=self.state.__name__, field=self.info.name, problem=problem)
+
+
+def schema_of(state: type[State], version: int = 1) -> Schema:
+    """The schema of a state class.
+
+    Raises:
+        SchemaInvalid: A declaration makes no sense; the error names class and field.
+    """
+    return _schema(state, Outer(), version)
+
+
+def _schema(state: type[State], outer: Outer, version: int = 1) -> Schema:
+    fields = _fields(state, outer)
+    leaves = tuple(leaves_of(fields))
+    return Schema(cls=state, fields=fields, leaves=leaves, path=outer.path, version=version)
+
+
+def _fields(state: type[State], outer: Outer) -> dict[str, Field]:
+    try:
+        hints = get_type_hints(state, include_extras=True)
+    except NameError as error:
+        problem = f"its annotations cannot be read: {error}"
+        raise SchemaInvalid(schema=state.__name__, field=str(error.name), problem=problem) from error
+    infos = dataclasses.fields(state)  # type: ignore[arg-type]  # every State is one
+    fields = {info.name: _field(_declared(state, info, hints[info.name], outer)) for info in infos}
+    for name, field in fields.items():
+        if field.whole_of is not None and not _is_log_of(field.entry, fields.get(field.whole_of)):
+            problem = f"{field.whole_of!r} is no log of the same entries"
+            raise SchemaInvalid(schema=state.__name__, field=name, problem=problem)
+    return fields
+
+
+def _is_log_of(entry: Any, field: Field | None) -> bool:
+    is_log = field is not None and field.fold is Fold.APPEND and field.whole_of is None
+    return is_log and field is not None and field.entry == entry
+
+
+def _declared(state: type[State], info: Any, hint: Any, outer: Outer) -> Declared:
+    kind, marks = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
+    lifecycles = [mark for mark in marks if isinstance(mark, Lifecycle)]
+    lifetimes = [mark for mark in marks if isinstance(mark, Lifetime)]
+    wholes = [mark.log for mark in marks if isinstance(mark, WholeOf)]
+    folds = [found for mark in marks if (found := _fold(mark)) is not None]
+    if len(lifecycles) > 1 or len(lifetimes) > 1 or len(folds) > 1:
+        problem = "it has two lifecycles, two scopes or two reducers"
+        raise SchemaInvalid(schema=state.__name__, field=info.name, problem=problem)
+    if any(mark in _NO_REDUCERS for mark in marks if callable(mark)):
+        problem = "this op is no reducer; mark it kept, or give a function of (old, new)"
+        raise SchemaInvalid(schema=state.__name__, field=info.name, problem=problem)
+    fold, op, reducer = folds[0] if folds else (Fold.REPLACE, None, None)
+    said = Marks(
+        lifecycle=lifecycles[0] if lifecycles else None,
+        lifetime=lifetimes[0] if lifetimes else None,
+        fold=fold,
+        op=op,
+        reducer=reducer,
+        whole_of=wholes[0] if wholes else None,
+    )
+    return Declared(state=state, info=info, kind=kind, marks=said, outer=outer)
+
+
+def _fold(mark: Any) -> tuple[Fold, MakeOp | None, Reducer | None] | None:
+    if mark is patch.append or isinstance(mark, WholeOf):
+        return Fold.APPEND, None, None
+    if mark is patch.merge:
+        return Fold.MERGE, None, None
+    if mark in _OPS:
+        return Fold.OP, mark, None
+    if callable(mark) and not isinstance(mark, enum.Enum | type):
+        return Fold.CUSTOM, None, mark
+    return None
+
+
+def _field(declared: Declared) -> Field:
+    _check(declared)
+    _check_nested(declared)
+    nested = _nested(declared)
+    info = declared.info
+    has_default = info.default is not dataclasses.MISSING or info.default_factory is not dataclasses.MISSING
+    return Field(
+        path=(*declared.outer.path, info.name),
+        type=declared.kind,
+        lifecycle=declared.lifecycle,
+        lifetime=declared.lifetime,
+        fold=declared.marks.fold,
+        op=declared.marks.op,
+        reducer=declared.marks.reducer,
+        nested=nested,
+        whole_of=declared.marks.whole_of,
+        default=_default(declared, nested),
+        required=declared.lifecycle is Lifecycle.INPUT and not has_default,
+    )
+
+
+def _check(declared: Declared) -> None:
+    marks, lifecycle = declared.marks, declared.lifecycle
+    if lifecycle is Lifecycle.INPUT and (marks.fold is not Fold.REPLACE or marks.lifetime):
+        raise declared.wrong("an input is given by the caller, so it has neither reducer nor scope")
+    if marks.lifetime and lifecycle is not Lifecycle.REDUCER:
+        raise declared.wrong("what is fresh in each turn has no scope")
+    if marks.fold is Fold.APPEND and declared.plain_type is not Log:
+        raise declared.wrong("append needs a Log, whose entries are read when they are asked for")
+    if marks.fold is Fold.APPEND and (lifecycle is not Lifecycle.REDUCER or marks.lifetime):
+        raise declared.wrong("a log belongs to the thread")
+    if declared.plain_type is Log and marks.fold is not Fold.APPEND:
+        raise declared.wrong("a Log needs append")
+    if marks.fold is Fold.MERGE and declared.nested is None and declared.plain_type is not dict:
+        raise declared.wrong("merge needs a dict or a nested State")
+
+
+def _check_nested(declared: Declared) -> None:
+    """Whether a part of a state may say of itself what it says."""
+    marks, outer = declared.marks, declared.outer
+    if not outer.path:
+        return
+    if marks.fold is Fold.APPEND or marks.lifecycle is Lifecycle.INPUT:
+        raise declared.wrong("logs and inputs stand at the top of a state, not within a field")
+    if not outer.merged and (marks.lifecycle or marks.lifetime or marks.fold is not Fold.REPLACE):
+        raise declared.wrong(f"{'.'.join(outer.path)!r} is written as a whole, so its parts say nothing")
+    if outer.lifecycle is not Lifecycle.REDUCER and marks.lifecycle not in (None, outer.lifecycle):
+        raise declared.wrong(f"it cannot outlive {'.'.join(outer.path)!r}, which it is part of")
+    if outer.lifetime is not Lifetime.THREAD and marks.lifetime not in (None, outer.lifetime):
+        raise declared.wrong(f"{'.'.join(outer.path)!r}, which it is part of, has another scope")
+
+
+def _nested(declared: Declared) -> Schema | None:
+    if declared.nested is None:
+        return None
+    if declared.nested in declared.outer.within:
+        raise declared.wrong("a state cannot be part of itself")
+    outer = Outer(
+        path=(*declared.outer.path, declared.info.name),
+        lifecycle=declared.lifecycle,
+        lifetime=declared.lifetime,
+        merged=declared.marks.fold is Fold.MERGE,
+        within=(*declared.outer.within, declared.state, declared.nested),
+    )
+    return _schema(declared.nested, outer)
+
+
+def _default(declared: Declared, nested: Schema | None) -> Callable[[], Any]:
+    """What a field starts as: what is declared, or its type's obvious nothing."""
+    info = declared.info
+    if info.default is not dataclasses.MISSING:
+        return lambda: info.default
+    if info.default_factory is not dataclasses.MISSING:
+        factory: Callable[[], Any] = info.default_factory
+        return factory
+    if nested is not None:
+        return lambda: nested.made({})
+    if (empty := _EMPTY.get(declared.plain_type)) is not None:
+        return empty
+    if declared.lifecycle is Lifecycle.INPUT or type(None) in get_args(declared.kind):
+        return lambda: None
+    raise declared.wrong("it needs a default")

@@ -1,0 +1,86 @@
+"""What comes into a turn: checked against the schema, and as an item of the history."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+
+from clew.core import items
+from clew.core.encoding import JSON, check_id
+from clew.core.errors import InvalidArgument, InvalidId, StateInvalid
+from clew.core.log.owners import ADK
+from clew.core.values import HISTORY, RESERVED, Item
+from clew.runtime.state.schema import Fold, Lifecycle, Schema
+
+MESSAGE = "message"
+CALLER = "the caller"
+NOT_FREE = (*RESERVED, ADK)
+"""How the ids begin that no conversation may have: our own, and those of threads that ADK keeps."""
+
+
+def free_id(thread: object, what: str = "thread id") -> str:
+    """The id of a thread, if a conversation may have it.
+
+    Raises:
+        InvalidId: It is missing, cannot name anything, or is reserved.
+    """
+    what = "thread id" if what == "thread" else what  # as the argument of a turn is called
+    if thread is None or thread == "":
+        raise InvalidId(what=what, problem="it is missing, and the runtime never makes one up")
+    if (id := check_id(thread, what)).startswith(NOT_FREE):
+        problem = f"{thread!r} is reserved, as all names that begin with {' or '.join(NOT_FREE)}"
+        raise InvalidId(what=what, problem=problem)
+    return id
+
+
+FreeId: TypeAlias = Annotated[str, free_id]
+"""The id of a thread that a conversation may have."""
+
+
+def inputs_of(given: Any, what: str = "message") -> Mapping[str, Any]:
+    """The inputs of a turn by name; text alone is the message.
+
+    Raises:
+        InvalidArgument: It is neither text, nor a dict, nor a struct.
+    """
+    if isinstance(given, str):
+        return {MESSAGE: given}
+    if isinstance(given, msgspec.Struct):
+        return msgspec.structs.asdict(given)
+    if dataclasses.is_dataclass(given) and not isinstance(given, type):
+        return {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
+    if isinstance(given, Mapping):
+        return given
+    problem = f"{what} must be text, a dict of inputs or a struct of them, not {type(given).__name__}."
+    raise InvalidArgument(problem=problem)
+
+
+Given: TypeAlias = Annotated[str | Mapping[str, Any] | msgspec.Struct, inputs_of]
+"""What a caller gives to a turn: the message alone, a dict of inputs, or an input type of the application."""
+
+
+def checked_inputs(schema: Schema, given: Given) -> dict[str, JSON]:
+    """The inputs of a turn as plain values; text alone is the message.
+
+    Raises:
+        StateInvalid: One is missing, unknown, no input, or of another type.
+    """
+    inputs: dict[str, JSON] = {}
+    for name, value in inputs_of(given).items():
+        field = schema.field(name, CALLER)
+        if field.lifecycle is not Lifecycle.INPUT:
+            raise field.wrong(CALLER, "it is not an input")
+        inputs[name] = field.checked(value, CALLER)
+    for name in schema.names(Lifecycle.INPUT):
+        if schema.fields[name].required and name not in inputs:
+            raise StateInvalid(stage=CALLER, field=name, problem="the turn needs it")
+    return inputs
+
+
+def user_item(schema: Schema, inputs: Mapping[str, JSON], *, id: str | None = None) -> Sequence[Item]:
+    """The user's message as it goes into the history, if the schema has one."""
+    history = schema.fields.get(HISTORY)
+    if MESSAGE not in inputs or history is None or history.fold is not Fold.APPEND:
+        return ()
+    return [items.user(inputs[MESSAGE], id=id)]

@@ -1,0 +1,278 @@
+"""A state schema: what each field is, how long it lives, and how a change to it is folded.
+
+A schema is a class with annotated fields. What stands beside a type says how the field behaves:
+
+==================================== ================================================================
+``Annotated[T, input]``              given by the caller at the start of a turn; no stage may write it
+``Annotated[Log[T], append]``        a log: entries are added and never rewritten
+``Annotated[Log[T], whole_of(log)]`` all that was ever added to another log, also what compaction hid
+``Annotated[dict, merge]``           kept from turn to turn; a change is merged by key
+``Annotated[SomeState, merge]``      the same, and each part may say for itself how long it lives
+``Annotated[int, increment]``        kept; a change is added (also ``max``, ``min``, ``union``)
+``Annotated[T, kept]``               kept from turn to turn; the last write wins
+``Annotated[T, reducer]``            kept; any function of (old, new) gives the value after a change
+``Annotated[T, loaded]``             loaded anew in each turn, and gone with it
+``T``, ``Annotated[T, per_turn]``    fresh in each turn: the last turn's value never shows
+``Annotated[T, …, per_run]``         stored with the run, and deleted before the next one begins
+``Annotated[T, …, per_call]``        stored with one tool call, and deleted when it is resolved
+==================================== ================================================================
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, dataclass_transform, get_args
+
+import msgspec
+
+from clew.core.encoding import JSON, check_finite, encode_checked, plain
+from clew.core.errors import InvalidValue, StateInvalid
+from clew.core.ops import Op
+from clew.core.patch import append
+from clew.runtime.model.messages import Message
+from clew.runtime.state.log import Log
+
+Reducer: TypeAlias = Callable[[Any, Any], Any]
+MakeOp: TypeAlias = Callable[[Sequence[str | int], Any], Op]
+
+
+class Lifecycle(enum.Enum):
+    """How long a field's value lives."""
+
+    INPUT = "input"
+    REDUCER = "reducer"
+    LOADED = "loaded"
+    TURN = "turn"
+
+
+class Lifetime(enum.Enum):
+    """What a stored field belongs to, and goes with."""
+
+    THREAD = "thread"
+    RUN = "run"
+    CALL = "tool call"
+
+
+class Fold(enum.Enum):
+    """How a change to a field becomes ops."""
+
+    REPLACE = "replace"
+    APPEND = "append"
+    MERGE = "merge"
+    OP = "op"
+    CUSTOM = "custom"
+
+
+class WholeOf(msgspec.Struct, frozen=True):
+    """Marks a log field as all of another log, visible or not."""
+
+    log: str
+
+
+input = Lifecycle.INPUT
+kept = Lifecycle.REDUCER
+loaded = Lifecycle.LOADED
+per_turn = Lifecycle.TURN
+per_run = Lifetime.RUN
+per_call = Lifetime.CALL
+whole_of = WholeOf
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
+class State:
+    """What a turn works on. Subclass it and annotate the fields.
+
+    A stage gets a copy of its own, so changing one changes nothing; it returns what it wants changed.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclasses.dataclass(kw_only=True, frozen=True)(cls)
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """One declared field, or one part of a field that is a state of its own."""
+
+    path: tuple[str, ...]
+    type: Any
+    lifecycle: Lifecycle
+    lifetime: Lifetime
+    fold: Fold
+    default: Callable[[], Any]
+    op: MakeOp | None = None
+    reducer: Reducer | None = None
+    nested: "Schema | None" = None
+    whole_of: str | None = None
+    required: bool = False
+
+    @property
+    def name(self) -> str:
+        """What errors call it: ``memory_control.action``."""
+        return ".".join(self.path)
+
+    @property
+    def log(self) -> str:
+        """The log that its entries stand in."""
+        return self.whole_of or self.path[-1]
+
+    @property
+    def entry(self) -> Any:
+        """What a log's entries are."""
+        return (*get_args(self.type), Any)[0]
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it begins anew in each turn."""
+        return self.lifecycle in (Lifecycle.TURN, Lifecycle.LOADED)
+
+    @property
+    def parts(self) -> "Schema | None":
+        """The parts that are changed one by one, if it has such."""
+        return self.nested if self.fold is Fold.MERGE else None
+
+    def partial(self, value: Any, by: str) -> JSON:
+        """A change as JSON: of a merged field the keys that change, of a folded one whatever it takes."""
+        if self.fold is Fold.CUSTOM:
+            return self._plain(value, by)
+        if self.fold is Fold.MERGE and not isinstance(value, Mapping):
+            raise self.wrong(by, "it takes a dict of the keys that change")
+        return self.checked(value, by)
+
+    def checked(self, value: Any, by: str) -> JSON:
+        """A value as JSON, if it fits the field.
+
+        Raises:
+            StateInvalid: It does not; the error names who wrote it and the field.
+        """
+        if self.nested is not None and isinstance(value, State | Mapping):
+            return self.nested.checked(value, by)
+        given = self._plain(value, by)
+        try:
+            msgspec.convert(given, self.type, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise self.wrong(by, str(error)) from error
+        return given
+
+    def checked_entry(self, entry: Any, by: str) -> JSON:
+        """One entry of a log as JSON, if it fits."""
+        given = self._plain(entry, by)
+        try:
+            msgspec.convert(given, self.entry, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise self.wrong(by, str(error)) from error
+        return given
+
+    def wrong(self, by: str, problem: str) -> StateInvalid:
+        """The error that says what somebody did wrong with this field."""
+        return StateInvalid(stage=by, field=self.name, problem=problem)
+
+    def _plain(self, value: Any, by: str) -> JSON:
+        """A value as JSON that nobody else holds."""
+        if value is None or type(value) is bool or (type(value) is str and value.isascii()):
+            return value
+        try:
+            given = msgspec.to_builtins(value, str_keys=True, enc_hook=_refuse)
+            check_finite(given, self.name)
+            return encode_checked(plain(given), self.name)[1]
+        except (InvalidValue, TypeError, ValueError, RecursionError) as error:
+            raise self.wrong(by, str(error)) from error
+
+    def read(self, value: Any) -> Any:
+        """A stored value as the field declares it. Logs are handed through; they are read when asked."""
+        if isinstance(value, Log):
+            return value
+        if self.nested is not None and isinstance(value, dict):
+            return self.nested.made(value)
+        try:
+            return msgspec.convert(value, self.type, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise self.wrong("the stored state", str(error)) from error
+
+
+class Schema(msgspec.Struct, frozen=True, kw_only=True):
+    """All fields of a state class, by name, and the version of their meaning."""
+
+    cls: type[State]
+    fields: dict[str, Field]
+    leaves: tuple[Field, ...]
+    path: tuple[str, ...] = ()
+    version: int = 1
+
+    def field(self, name: str, by: str) -> Field:
+        """A field that must be there.
+
+        Raises:
+            StateInvalid: There is none of that name.
+        """
+        if name not in self.fields:
+            whole = ".".join((*self.path, str(name)))
+            raise StateInvalid(stage=by, field=whole, problem=f"{self.cls.__name__} has no such field")
+        return self.fields[name]
+
+    def names(self, lifecycle: Lifecycle) -> list[str]:
+        """The fields that live so long."""
+        return [name for name, field in self.fields.items() if field.lifecycle is lifecycle]
+
+    def made(self, values: Mapping[str, Any]) -> State:
+        """The state as the class declares it, from plain values; what is missing takes its default."""
+        return self.cls(
+            **{
+                name: field.read(values[name]) if name in values else field.default()
+                for name, field in self.fields.items()
+            }
+        )
+
+    def checked(self, value: State | Mapping[str, Any], by: str) -> dict[str, JSON]:
+        """The given fields as JSON, if there are such and each fits."""
+        return {name: self.field(name, by).checked(part, by) for name, part in parts_of(value).items()}
+
+    def changes(self, delta: Mapping[str, Any], by: str) -> Iterator[tuple[Field, Any]]:
+        """What a delta changes, down to the parts that are folded one by one.
+
+        Raises:
+            StateInvalid: It names a field that is not there.
+        """
+        for name, value in delta.items():
+            field = self.field(name, by)
+            if field.parts is None:
+                yield field, value
+            elif isinstance(value, State | Mapping):
+                yield from field.parts.changes(parts_of(value), by)
+            else:
+                raise field.wrong(by, "it takes a dict of the parts that change")
+
+
+def parts_of(value: State | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a state, or of a dict that stands for one."""
+    return value if isinstance(value, Mapping) else dict(vars(value))
+
+
+def leaves_of(fields: Mapping[str, Field]) -> Iterator[Field]:
+    """The fields that are folded as a whole: of a merged state its parts, else the field itself."""
+    for field in fields.values():
+        if field.parts is None:
+            yield field
+        else:
+            yield from field.parts.leaves
+
+
+def _refuse(value: Any) -> Any:
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+class Conversation(State):
+    """The least a chat needs: a message comes in, the history grows, a reply goes out."""
+
+    message: Annotated[str, input]
+    history: Annotated[Log[Message], append]
+    reply: str = ""
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Shape = TypeVar("Shape", bound=State, default=Conversation)
+else:
+    from typing import TypeVar
+
+    Shape = TypeVar("Shape")

@@ -1,0 +1,112 @@
+"""Upgrading a stored state: registered steps, in order, from the version it was written by to ours."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from clew.core import ops, patch
+from clew.core.encoding import JSON, encode_checked, plain
+from clew.core.errors import InvalidValue, NewerSchema, SchemaInvalid, StateInvalid
+from clew.core.ops import Document, Op
+from clew.core.values import ABOUT
+from clew.runtime.state.schema import Fold, Lifecycle, Lifetime, Schema
+
+Upgrade: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""What brings a state from one version to the next; it may change what it is given, and gives it back."""
+Upgrades: TypeAlias = Mapping[int, Upgrade]
+"""Steps by the version that each starts from."""
+
+SCHEMA = "schema"
+FIRST = 1
+
+
+def check_upgrades(schema: Schema, upgrades: Upgrades) -> None:
+    """Refuse steps that leave a gap, or lead beyond the schema's version.
+
+    Raises:
+        SchemaInvalid: They do.
+    """
+    if sorted(upgrades) != list(range(FIRST, schema.version)):
+        problem = f"version {schema.version} needs one step from each of the versions before it"
+        raise SchemaInvalid(schema=schema.cls.__name__, field="upgrades", problem=problem)
+
+
+def version_of(state: Document) -> int | None:
+    """The schema version that a state was written by; None if no runtime has written it yet."""
+    about = state.get(ABOUT)
+    found = about.get(SCHEMA) if isinstance(about, dict) else None
+    if found is None:
+        return FIRST if own_of(state) else None
+    return int(found)
+
+
+def own_of(state: Document) -> Document:
+    """A state without what the runtime and the thread keep in it."""
+    return {key: value for key, value in state.items() if not key.startswith("$")}
+
+
+def check_known(thread: str, state: Document, schema: Schema) -> None:
+    """Refuse a state that a newer program wrote.
+
+    Raises:
+        NewerSchema: It did; the state is left as it is.
+    """
+    found = version_of(state)
+    if found is not None and found > schema.version:
+        raise NewerSchema(thread=thread, found=found, known=schema.version)
+
+
+def upgraded(thread: str, state: Document, schema: Schema, upgrades: Upgrades) -> list[Op]:
+    """The ops that bring an older state up to this program's schema.
+
+    Raises:
+        NewerSchema: A newer program wrote it.
+        StateInvalid: A step failed, or gave back what is no state.
+    """
+    check_known(thread, state, schema)
+    about = state.get(ABOUT)
+    if isinstance(about, dict) and about.get(SCHEMA) == schema.version:
+        return []
+    before = own_of(state)
+    after: Document = plain(before)
+    for number in range(version_of(state) or schema.version, schema.version):
+        after = _stepped(number, upgrades[number], after)
+    return [*ops.diff(before, after), patch.set([ABOUT, SCHEMA], schema.version)]
+
+
+def current(thread: str, state: Document, schema: Schema, upgrades: Upgrades) -> Document:
+    """A stored state as this program understands it; nothing is written.
+
+    Raises:
+        NewerSchema: A newer program wrote it.
+    """
+    return ops.apply(state, upgraded(thread, state, schema, upgrades))
+
+
+def _stepped(number: int, step: Upgrade, state: Document) -> Document:
+    name = f"the upgrade from version {number}"
+    try:
+        return own_of(encode_checked(step(state), name)[1])
+    except InvalidValue as error:
+        raise StateInvalid(stage=name, field="", problem=str(error)) from error
+    except Exception as error:  # a step is not ours; its state is left as it was, and it is named
+        problem = f"it raised {type(error).__name__}: {error}"
+        raise StateInvalid(stage=name, field="", problem=problem) from error
+
+
+def replaced(given: Mapping[str, JSON], before: Document, schema: Schema) -> Document:
+    """A state that takes the place of another; what the thread keeps about itself stays.
+
+    Raises:
+        StateInvalid: The new one has what the schema does not keep.
+    """
+    by = "the caller"
+    new: Document = {}
+    for name, value in given.items():
+        field = schema.field(name, by)
+        is_stored = field.lifecycle is Lifecycle.REDUCER and field.lifetime is Lifetime.THREAD
+        if not is_stored or field.fold is Fold.APPEND:
+            raise field.wrong(by, "it is not kept in the state, so it cannot be replaced")
+        new[name] = field.checked(value, by)
+    found = before.get(ABOUT)
+    about: Document = found if isinstance(found, dict) else {}
+    return {**new, ABOUT: {**about, SCHEMA: schema.version}}

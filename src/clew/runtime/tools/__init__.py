@@ -1,0 +1,1 @@
+"""Tools: what they are, how they are called, and the ledger of their effects."""

@@ -1,0 +1,307 @@
+"""Tools: typed functions that a model may call, and what is known of their effects."""
+
+import asyncio
+import enum
+import inspect
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias, get_type_hints, overload
+
+import msgspec
+
+from clew.core.arguments import check_arguments, check_fields
+from clew.core.encoding import JSON, encode_checked
+from clew.core.errors import InvalidValue, SchemaInvalid
+from clew.runtime.model.protocol import ToolSpec
+from clew.runtime.state.schema import State
+from clew.runtime.turn.draft import Delta
+
+log = logging.getLogger("clew")
+
+
+class Effect(enum.Enum):
+    """What a tool does to the world, and so what may be done after a crash in the middle of it."""
+
+    NONE = "none"
+    """It only reads: it is simply called again."""
+    IDEMPOTENT = "idempotent"
+    """It may be called again with the same key."""
+    CHECKABLE = "checkable"
+    """Its check says what became of a key."""
+    UNKNOWN = "unknown"
+    """Nobody knows: a person is asked, and it is never silently repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What a tool knows of its call.
+
+    ``key`` is the same whenever this call is tried again, and no other call ever has it. ``state`` is a copy
+    of its own. ``decision`` is what a person's ``PassOn`` gave.
+    """
+
+    thread: str
+    run: str
+    call: str
+    key: str
+    user: str | None
+    state: State
+    decision: JSON = None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool gives back when it also changes the state, by a delta as a stage's."""
+
+    output: JSON
+    delta: Delta = {}
+
+
+class Suspend(Exception):
+    """Raised by a tool that cannot go on before a person has answered a question.
+
+    ``delta`` is what it wants kept meanwhile; fields that belong to a tool call are there when it is called
+    again.
+    """
+
+    def __init__(self, question: JSON, *, delta: Delta | None = None) -> None:
+        super().__init__(str(question))
+        self.question = question
+        self.delta: Delta = delta or {}
+
+
+class Unfinished:
+    """What a check answers when the effect did not happen; the tool is then called."""
+
+
+UNFINISHED = Unfinished()
+Approval: TypeAlias = bool | Callable[[JSON], bool]
+"""Whether a person must agree: always, never, or by the arguments."""
+ToolKind: TypeAlias = Literal["tool", "code", "retrieval"]
+"""What a call of it is among the steps of a run."""
+Check: TypeAlias = Callable[[ToolContext], Any]
+"""What became of a key: the call's output, or ``UNFINISHED``. It may be async."""
+
+
+class Function(Protocol):
+    """What a tool is made from."""
+
+    __name__: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it."""
+        ...
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A function with a name, typed arguments, and what is known of its effects."""
+
+    name: str
+    description: str
+    function: Callable[..., Any]
+    arguments: type[msgspec.Struct]
+    context: str | None = None
+    effect: Effect = Effect.UNKNOWN
+    check: Check | None = None
+    approval: Approval = False
+    kind: ToolKind = "tool"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def spec(self) -> ToolSpec:
+        """What a model is told of it."""
+        return ToolSpec(name=self.name, description=self.description, parameters=_schema(self.arguments))
+
+    def checked(self, arguments: JSON) -> dict[str, Any]:
+        """What the function is called with.
+
+        Raises:
+            ValidationError: The arguments are not what it takes.
+        """
+        given = msgspec.convert(arguments, self.arguments)
+        return {name: getattr(given, name) for name in given.__struct_fields__}
+
+    def needs_approval(self, given: Mapping[str, Any]) -> bool:
+        """Whether a person must agree before it is called so. If it cannot be told, one must."""
+        if not callable(self.approval):
+            return self.approval
+        try:
+            return self.approval(msgspec.to_builtins(given))
+        except Exception:
+            log.exception("Whether tool %s needs approval cannot be told; a person is asked.", self.name)
+            return True
+
+    async def call(self, given: Mapping[str, Any], context: ToolContext) -> Outcome:
+        """Call it with arguments that were checked.
+
+        Raises:
+            Suspend: A person has to answer first.
+            InvalidValue: What it gave back is not JSON.
+        """
+        values = dict(given) if self.context is None else {**given, self.context: context}
+        try:
+            found = await _awaited(self.function, values)
+        except Suspend as asked:
+            raise Suspend(self._plain(asked.question, "question"), delta=asked.delta) from asked
+        outcome = found if isinstance(found, Outcome) else Outcome(output=found)
+        return msgspec.structs.replace(outcome, output=self._plain(outcome.output, "output"))
+
+    async def find(self, context: ToolContext) -> JSON | Unfinished:
+        """What its check says of a call that may have had its effect."""
+        assert self.check is not None
+        found = await _awaited(self.check, {}, context)
+        return found if isinstance(found, Unfinished) else self._plain(found, "check")
+
+    def _plain(self, value: Any, what: str) -> JSON:
+        try:
+            plain = msgspec.to_builtins(value)
+        except TypeError as error:
+            raise InvalidValue(path=f"{what} of tool {self.name}", problem=str(error)) from error
+        return encode_checked(plain, f"{what} of tool {self.name}")[1]
+
+
+async def _awaited(function: Callable[..., Any], values: Mapping[str, Any], *first: Any) -> Any:
+    """What a function gives; one that is not async has a thread of its own, so that nothing waits for it."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*first, **values)
+    found = await asyncio.to_thread(_plainly, function, values, first)
+    return await found if inspect.isawaitable(found) else found
+
+
+def _plainly(function: Callable[..., Any], values: Mapping[str, Any], first: Sequence[Any]) -> Any:
+    try:
+        return function(*first, **values)
+    except StopIteration as error:  # a future cannot carry it
+        raise RuntimeError("the function raised StopIteration") from error
+
+
+def tool_of(given: Tool | Function) -> Tool:
+    """A tool as it is, or one made of a function, of which nothing else is known.
+
+    Raises:
+        SchemaInvalid: Nothing can be made of the function's arguments.
+    """
+    return given if isinstance(given, Tool) else tool(given)
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    effect: Effect = Effect.UNKNOWN,
+    check: Check | None = None,
+    approval: Approval = False,
+    kind: ToolKind = "tool",
+) -> Callable[[Function], Tool]: ...
+
+
+@check_arguments
+def tool(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    effect: Effect = Effect.UNKNOWN,
+    check: Check | None = None,
+    approval: Approval = False,
+    kind: ToolKind = "tool",
+) -> Tool | Callable[[Function], Tool]:
+    """Make a tool of a function: ``@tool`` or ``@tool(effect=Effect.NONE)``.
+
+    Its arguments are what its signature says; one annotated with ``ToolContext`` is filled in. Its
+    docstring is what the model reads. Unless told otherwise its effects are unknown, so after a crash in
+    the middle of a call a person is asked. ``kind`` says what it is among the steps of a run.
+    """
+
+    def made(function: Function) -> Tool:
+        return msgspec.structs.replace(_tool(function, name, effect, check, approval), kind=kind)
+
+    return made if function is None else made(function)
+
+
+def _tool(
+    function: Function,
+    name: str | None,
+    effect: Effect,
+    check: Check | None,
+    approval: Approval,
+) -> Tool:
+    if name is None and function.__name__ == "<lambda>":
+        problem = "a lambda has no name for the model to call it by; write a function, or give a name"
+        raise SchemaInvalid(schema=function.__name__, field="name", problem=problem)
+    if (effect is Effect.CHECKABLE) != (check is not None):
+        problem = "a checkable tool has a check, and only such a one"
+        raise SchemaInvalid(schema=function.__name__, field="check", problem=problem)
+    context, arguments = _arguments(function)
+    return Tool(
+        name=name or function.__name__,
+        description=inspect.getdoc(function) or "",
+        function=function,
+        arguments=arguments,
+        context=context,
+        effect=effect,
+        check=check,
+        approval=approval,
+    )
+
+
+def _arguments(function: Function) -> tuple[str | None, type[msgspec.Struct]]:
+    def wrong(field: str, problem: str) -> SchemaInvalid:
+        return SchemaInvalid(schema=function.__name__, field=field, problem=problem)
+
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise wrong("", str(error)) from error
+    context: str | None = None
+    fields: list[Any] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise wrong(name, "every argument of a tool is given by name")
+        if name not in hints:
+            raise wrong(name, "every argument of a tool has a type")
+        if hints[name] is ToolContext:
+            context = name
+        else:
+            fields.append((name, hints[name], *_default(parameter)))
+    made = msgspec.defstruct(
+        f"{function.__name__}_arguments", fields, kw_only=True, forbid_unknown_fields=True
+    )
+    try:
+        _schema(made)
+    except TypeError as error:
+        raise wrong("", f"a model cannot be told its arguments: {error}") from error
+    return context, made
+
+
+def _default(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    if parameter.default is parameter.empty:
+        return ()
+    if isinstance(parameter.default, list | dict | set):
+        return (msgspec.field(default_factory=parameter.default.copy),)
+    return (parameter.default,)
+
+
+def _schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    """What a model is told of the arguments, as JSON Schema."""
+    _, parts = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+    found = parts.pop(arguments.__name__)
+    found.pop("title", None)
+    return {**found, "$defs": parts} if parts else found
+
+
+__all__ = [
+    "UNFINISHED",
+    "Delta",
+    "Effect",
+    "Outcome",
+    "Suspend",
+    "Tool",
+    "ToolContext",
+    "Unfinished",
+    "tool",
+    "tool_of",
+]

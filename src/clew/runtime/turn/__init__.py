@@ -1,0 +1,1 @@
+"""One turn while it works: its draft, its checkpoints, its lease and its result."""

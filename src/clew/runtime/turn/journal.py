@@ -1,0 +1,380 @@
+"""Where a turn's checkpoints go: to a thread, guarded by its version, or nowhere."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from clew.core.clock import now_ms
+from clew.core.encoding import JSON, plain
+from clew.core.errors import InvalidArgument, LeaseLost, OutcomeUnknown, RevisionConflict, VersionConflict
+from clew.core.ops import Op
+from clew.core.patch import delete
+from clew.core.patch import set as put
+from clew.core.values import AppendTo, Changeset, Committed, Exact, Head, Item, Put, Record, Result, Write
+from clew.database.database import Database
+from clew.database.thread import Thread
+from clew.runtime.attempts import Attempts
+from clew.runtime.crises import KEEP_DAYS, Assessment, CrisisRows, HeldCrises
+from clew.runtime.records.episodes import Episode, episode_of, rehomed, saved
+from clew.runtime.records.events import RUN_FINISHED
+from clew.runtime.records.runs import (
+    DONE,
+    KIND,
+    RUNNING,
+    Ending,
+    Run,
+    meta_of,
+    record_of,
+    run_of,
+    status_after,
+)
+from clew.runtime.records.steps import noted
+from clew.runtime.turn import rebase
+from clew.runtime.turn.draft import RUN, TURN, Draft, RunDelta
+
+MOST = 512
+MOST_BYTES = 32 * 1024
+
+
+class Rest(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread between two turns: its head, if it exists, and the episode that it is in, if any."""
+
+    head: Head | None
+    episode: Episode | None
+
+
+class Recent:
+    """The threads whose turns ended last; small ones, and not many."""
+
+    def __init__(self) -> None:
+        self._rests: dict[tuple[str, str | None, str], Rest] = {}
+
+    def keep(self, db: Database, rest: Rest) -> None:
+        """Remember where a thread stands."""
+        head = rest.head
+        if head is None or head.counters.size + head.counters.weight > MOST_BYTES:
+            return
+        self._rests[db.tenant, db.user, head.id] = rest
+        if len(self._rests) > MOST:
+            del self._rests[next(iter(self._rests))]
+
+    def take(self, db: Database, thread: str) -> Rest | None:
+        """What is remembered of a thread; only once, so that a second look is a fresh one."""
+        return self._rests.pop((db.tenant, db.user, thread), None)
+
+
+class Journal(Protocol):
+    """Makes a turn's changes durable."""
+
+    run: Run
+    db: Database | None
+    thread: Thread | None
+    episode: Episode | None
+
+    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+        """Keep with the episode what a turn noticed, with the next commit."""
+        ...
+
+    def record_crisis(self, assessed: Assessment) -> None:
+        """Log an assessment with the next commit."""
+        ...
+
+    def unwritten(self) -> Sequence[Record]:
+        """The rows of the crisis log that no commit has taken yet."""
+        ...
+
+    async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
+        """Commit what changed since the last time; nothing if that is nothing and the run goes on."""
+        ...
+
+    async def append(self, change: Changeset) -> Changeset:
+        """Commit a changeset that has nothing of the draft."""
+        ...
+
+
+class Nowhere:
+    """The journal of a turn that keeps nothing beyond its end."""
+
+    def __init__(
+        self,
+        run: Run,
+        logs: dict[str, list[Item]],
+        *,
+        clock: Callable[[], int] = now_ms,
+        days: float = KEEP_DAYS,
+    ) -> None:
+        self.run = run
+        self.db: Database | None = None
+        self.thread: Thread | None = None
+        self.episode: Episode | None = None
+        self._logs = logs
+        self._version = 0
+        self._crises = CrisisRows(clock, days)
+        self.logged: list[Record] = []
+
+    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+        """Nothing is kept."""
+
+    def record_crisis(self, assessed: Assessment) -> None:
+        """Have a row ready for whoever keeps the log."""
+        self._crises.add(assessed, self.run)
+
+    def unwritten(self) -> Sequence[Record]:
+        """The rows of the crisis log that no commit has taken yet."""
+        return tuple(self._crises.rows)
+
+    async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
+        """Take what changed as kept."""
+        delta = draft.take_delta(final=ending is not None)
+        if not delta and ending is None:
+            return ()
+        held = draft.held
+        draft.committed(delta)
+        for item in delta.items:
+            self._logs.setdefault(item.log, []).append(item)
+        self.logged += self._crises.rows
+        self._crises.rows.clear()
+        changes = []
+        for why, part, end in _checkpoints(held, delta, reason, ending):
+            self._version += 1
+            change = _changeset(self.run, part, why, end, ())
+            changes.append(msgspec.structs.replace(change, version=self._version))
+        return changes
+
+    async def append(self, change: Changeset) -> Changeset:
+        """Nothing is kept, so there is nothing to change."""
+        raise InvalidArgument(problem="This turn keeps nothing; there is no thread to change.")
+
+    async def read(self, log: str, count: int | None, *, whole: bool = False) -> Sequence[Item]:
+        """The newest items of a log; nothing of it is ever hidden."""
+        items = self._logs.get(log, [])
+        return items if count is None else items[max(len(items) - count, 0) :]
+
+
+class ThreadJournal:
+    """The journal of a run on a thread. A commit stands at the version it expects, or not at all."""
+
+    def __init__(
+        self,
+        db: Database,
+        run: Run,
+        *,
+        version: int,
+        owner: str | None,
+        clock: Callable[[], int],
+        days: float = KEEP_DAYS,
+    ) -> None:
+        self.run = run
+        self.db: Database | None = db
+        self.version = version
+        self.output: dict[str, JSON] | None = None
+        self.episode: Episode | None = None
+        self.head: Head | None = None
+        self._noticed: Write | None = None
+        self._crises = CrisisRows(clock, days)
+        self._told = run.usage
+        self._clock = clock
+        self._db = db
+        self._thread = db.thread(run.thread)
+        self.thread: Thread | None = self._thread
+        self._owner = owner
+
+    async def commit(self, draft: Draft, reason: str, ending: Ending | None = None) -> Sequence[Changeset]:
+        """Commit what changed since the last time; what fails stays in the draft.
+
+        A checkpoint that the draft holds back stands before this one, in the same transaction.
+
+        Raises:
+            LeaseLost: Another run has taken the thread over.
+            StateConflict: Somebody changed what this run changes, and the order matters.
+            RevisionConflict: Others changed the record of the run or of its episode again and again.
+        """
+        attempts = Attempts()
+        while True:
+            delta = draft.take_delta(final=ending is not None)
+            if not delta and ending is None:
+                return ()
+            changes = [
+                _changeset(self.run, part, why, end, self._marks(end, draft))
+                for why, part, end in _checkpoints(draft.held, delta, reason, ending)
+            ]
+            try:
+                done = await self._committed(changes, ending, self._noticed)
+            except VersionConflict:
+                self.version = await rebase.rebase(self._thread, self.run, draft, delta, self.version)
+                continue
+            except RevisionConflict as conflict:
+                attempts.count(conflict)
+                if conflict.kind == KIND:
+                    await self._check_held()
+                else:
+                    self._noticed = await rehomed(self._db, self.episode) if self.episode else None
+                continue
+            draft.committed(delta)
+            self._told = self.run.usage
+            return done
+
+    def _marks(self, ending: Ending | None, draft: Draft) -> tuple[Op, ...]:
+        """What the state says of the run: how it ended, or what it has cost so far."""
+        if ending is not None:
+            return _closing(ending, draft)
+        return () if self.run.usage == self._told else (put([RUN, "usage"], plain(self.run.usage)),)
+
+    async def append(self, change: Changeset) -> Changeset:
+        """Commit a changeset of this run that has nothing of the draft, such as a compaction.
+
+        Raises:
+            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+        """
+        own = msgspec.structs.replace(change, run_id=self.run.id, parent_run_id=self.run.parent)
+        return (await self._committed([own], None, None))[0]
+
+    async def _committed(
+        self, changes: Sequence[Changeset], ending: Ending | None, noticed: Write | None
+    ) -> list[Changeset]:
+        rows = [Put(record=row) for row in self._crises.rows]
+        writes: list[Write] = [
+            AppendTo(thread=self.run.thread, change=change, expect=Exact(version))
+            for version, change in enumerate(changes, start=self.version)
+        ]
+        self.head = None
+        try:
+            end = self._ended(ending, self.version + len(changes))
+            seen = [] if noticed is None else [noticed]
+            done = await self._db.committed([*writes, *end, *rows, *seen])
+        except OutcomeUnknown:
+            landed = await self._thread.changesets(after=self.version, limit=len(changes))
+            if not landed or landed[0].run_id != self.run.id:
+                raise
+            self.version = landed[-1].version
+            del self._crises.rows[: len(rows)]
+            return landed
+        if noticed is not None:
+            self._keep(done.results[-1])
+        self.head = done.heads.get(self.run.thread)
+        self.version += len(changes)
+        del self._crises.rows[: len(rows)]
+        return [_placed(*one) for one in zip(changes, done.results, strict=False)]
+
+    @property
+    def rest(self) -> Rest | None:
+        """Where the thread stands after the last commit, if that is known."""
+        if self.head is None or self.episode is None or self._noticed is not None:
+            return None
+        return Rest(head=self.head, episode=self.episode)
+
+    def notice(self, *, candidates: Sequence[JSON] = (), crisis: int = 0) -> None:
+        """Keep with the episode what a turn noticed, with the next commit."""
+        if self.episode is None:
+            return
+        self.episode = msgspec.structs.replace(
+            self.episode,
+            candidates=(*self.episode.candidates, *candidates),
+            crisis=max(self.episode.crisis, crisis),
+        )
+        self._noticed = saved(self.episode, self._owner)
+
+    def _keep(self, row: Result) -> None:
+        """Go on from the episode as it is on disk now."""
+        assert isinstance(row, Record)
+        self.episode, self._noticed = episode_of(row), None
+
+    def record_crisis(self, assessed: Assessment) -> None:
+        """Log an assessment with the next commit, and its level with the episode."""
+        episode = self.episode.id if self.episode is not None else None
+        self._crises.add(assessed, self.run, episode=episode, owner=self._owner)
+        self.notice(crisis=assessed.level)
+
+    def unwritten(self) -> Sequence[Record]:
+        """The rows of the crisis log that no commit has taken yet."""
+        return tuple(self._crises.rows)
+
+    def leave_to(self, held: HeldCrises) -> None:
+        """Hand over the rows that no commit has taken."""
+        held.hold(self._db, self.unwritten())
+
+    async def _check_held(self) -> None:
+        """Take in what was written on the run's record, if it is still ours.
+
+        Raises:
+            LeaseLost: Somebody else has closed the run or gone on with it.
+        """
+        epoch = self.run.epoch
+        run = await self.reread()
+        if run.status != RUNNING or run.epoch != epoch:
+            raise LeaseLost(thread=run.thread, run=run.id)
+
+    def _ended(self, ending: Ending | None, version: int) -> Sequence[Write]:
+        if ending is None:
+            return ()
+        output = None if self.output is None else {**self.output, "version": version}
+        run = msgspec.structs.replace(ended(self.run, ending, self._clock()), output=output)
+        return [Put(record=record_of(run, self._owner), expect=self.run.revision)]
+
+    async def renew(self, until: int) -> Run:
+        """Hold the thread for longer.
+
+        Raises:
+            RevisionConflict: Somebody else has ended this run.
+        """
+        longer = msgspec.structs.replace(self.run, until=until)
+        saved: Record = await self._db.records.put(record_of(longer, self._owner), expect=self.run.revision)
+        # What the run has cost may have grown while this was written.
+        self.run = msgspec.structs.replace(self.run, until=until, revision=saved.revision)
+        return self.run
+
+    async def reread(self) -> Run:
+        """The run as it is recorded now; what it has cost so far is only known here."""
+        found = run_of(await self._db.records.get(KIND, self.run.id))
+        self.run = msgspec.structs.replace(found, usage=self.run.usage)
+        return self.run
+
+
+def _placed(change: Changeset, done: Result) -> Changeset:
+    assert isinstance(done, Committed)
+    return msgspec.structs.replace(change, version=done.version, time=done.time, hash=done.hash)
+
+
+def ended(run: Run, ending: Ending, now: int) -> Run:
+    """A run with its end."""
+    return msgspec.structs.replace(
+        run,
+        status=status_after(ending),
+        termination=ending.termination,
+        problem=ending.problem,
+        ended=now,
+        until=0,
+    )
+
+
+def _closing(ending: Ending, draft: Draft) -> tuple[Op, ...]:
+    """What the state says of a run that ends. What was fresh in the turn serves nobody once it is over."""
+    over = put([RUN, "status"], status_after(ending))
+    if status_after(ending) != DONE or not draft.stores_fresh:
+        return (over,)
+    return (over, delete([RUN, TURN]))
+
+
+def _checkpoints(
+    held: tuple[str, RunDelta] | None, delta: RunDelta, reason: str, ending: Ending | None
+) -> list[tuple[str, RunDelta, Ending | None]]:
+    """A delta as the checkpoint that was held back, if one was, and the one that it waited for."""
+    if held is None:
+        return [(reason, delta, ending)]
+    why, before = held
+    return [(why, before, None), (reason, delta.after(before), ending)]
+
+
+def _changeset(
+    run: Run, delta: RunDelta, reason: str, ending: Ending | None, more: Sequence[Op]
+) -> Changeset:
+    return Changeset(
+        items=delta.items,
+        patches=(*delta.patches, *more),
+        state_actions=delta.actions,
+        reason=reason,
+        run_id=run.id,
+        parent_run_id=run.parent,
+        run_meta=noted(meta_of(run, ending) if reason == RUN_FINISHED else None, delta.steps),
+    )

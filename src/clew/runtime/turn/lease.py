@@ -1,0 +1,72 @@
+"""Holding a thread while a turn is long: the lease is renewed in time, and its loss is noticed."""
+
+import asyncio
+from collections.abc import Callable
+
+from clew.core.errors import RecordNotFound, RevisionConflict, StoreFailed
+from clew.runtime.attempts import ATTEMPTS
+from clew.runtime.records.runs import RUNNING
+from clew.runtime.turn.journal import ThreadJournal
+
+
+class Lease:
+    """Renews a run's lease until it is ended. A turn that is over before the first renewal costs nothing."""
+
+    def __init__(
+        self, journal: ThreadJournal, seconds: float, clock: Callable[[], int], stop: Callable[[], object]
+    ) -> None:
+        self._journal = journal
+        self._seconds = seconds
+        self._clock = clock
+        self._stop = stop
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to watch the time."""
+        self._timer = asyncio.get_running_loop().call_later(self._seconds / 3, self._begin)
+
+    async def end(self) -> None:
+        """Renew no more; a renewal under way ends first."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        while True:
+            try:
+                if not await self._renewed():
+                    self._stop()
+                    return
+            except StoreFailed:
+                pass  # the lease may end meanwhile; the version guards every commit all the same
+            await asyncio.sleep(self._seconds / 3)
+
+    async def _renewed(self) -> bool:
+        """Hold the thread for longer; whether the run is still ours, as far as can be told."""
+        for _ in range(ATTEMPTS):
+            until = self._clock() + int(self._seconds * 1000)
+            renewing = asyncio.ensure_future(self._journal.renew(until))
+            try:
+                await asyncio.shield(renewing)
+                return True
+            except RevisionConflict:
+                if not await self._still_ours():
+                    return False
+            except asyncio.CancelledError:
+                await asyncio.wait([renewing])
+                raise
+        return False
+
+    async def _still_ours(self) -> bool:
+        """Whether the record was only told something that leaves the run ours."""
+        try:
+            run = await self._journal.reread()
+        except RecordNotFound:
+            return False
+        return run.status == RUNNING and not run.cancel

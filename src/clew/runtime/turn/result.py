@@ -1,0 +1,115 @@
+"""What comes out of a turn."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Generic
+
+import msgspec
+
+from clew.core.encoding import JSON, plain
+from clew.core.errors import SchemaInvalid, StateInvalid
+from clew.runtime.model.protocol import Usage
+from clew.runtime.records.runs import NATURAL
+from clew.runtime.state.schema import Fold, Lifecycle, Schema
+from clew.runtime.turn.approvals import Waiting
+from clew.runtime.turn.turn import Turn
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Output = TypeVar("Output", default=dict[str, Any])
+else:
+    from typing import TypeVar
+
+    Output = TypeVar("Output")
+
+
+_NOTHING: Any = None
+REPLIES = ("reply", "response_text")
+"""The fields whose text is the text of a turn; the first one that there is."""
+
+
+class Done(msgspec.Struct, Generic[Output], frozen=True, kw_only=True):
+    """A turn that is over: its text, the fields it shows, how it ended, and where the thread stands now."""
+
+    thread: str
+    run: str
+    version: int
+    text: str = ""
+    output: Output = _NOTHING
+    termination: str = NATURAL
+    waiting: tuple[Waiting, ...] = ()
+    usage: Usage = Usage()
+    trace: tuple[str, ...] = ()
+
+
+def done(
+    turn: Turn,
+    *,
+    version: int,
+    kind: type[Any] | None = None,
+    termination: str = NATURAL,
+    waiting: tuple[Waiting, ...] = (),
+) -> Done[Any]:
+    """The result of a turn, as the output view shows it: the fields that it names, and no others."""
+    values = turn.draft.values()
+    text = next((values[name] for name in REPLIES if name in values), "")
+    return Done(
+        thread=turn.thread,
+        run=turn.id,
+        version=version,
+        text=text if isinstance(text, str) else "",
+        output=_shown(turn.draft.schema, values, kind),
+        termination=termination,
+        waiting=waiting,
+        usage=turn.usage,
+        trace=tuple(turn.trace),
+    )
+
+
+def done_before(stored: JSON, kind: type[Any] | None = None) -> Done[Any]:
+    """A result as it was given the first time, from how it was kept."""
+    is_typed = kind is not None and isinstance(stored, dict) and stored.get("output") is not None
+    found: Done[Any] = msgspec.convert(stored, Done[kind] if is_typed else Done)  # type: ignore[valid-type]  # made
+    return found
+
+
+def shown(turn: Turn, kind: type[Any] | None) -> Any:
+    """The output view of the state: of the given type, or else the fields that are fresh in each turn.
+
+    Raises:
+        StateInvalid: A value does not fit the output type.
+    """
+    return _shown(turn.draft.schema, turn.draft.values(), kind)
+
+
+def _shown(schema: Schema, values: dict[str, Any], kind: type[Any] | None) -> Any:
+    names = schema.names(Lifecycle.TURN) if kind is None else fields_of(kind)
+    view = {name: values[name] if name in values else plain(schema.fields[name].default()) for name in names}
+    if kind is None:
+        return view
+    try:
+        return msgspec.convert(view, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise StateInvalid(stage="the output", field=kind.__name__, problem=str(error)) from error
+
+
+def fields_of(kind: type[Any]) -> tuple[str, ...]:
+    """The names of an output type's fields."""
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind))
+    raise SchemaInvalid(schema=str(kind), field="", problem="an output is a msgspec Struct or a dataclass")
+
+
+def check_output(schema: Schema, kind: type[Any] | None) -> None:
+    """Refuse an output type that shows what the state does not have.
+
+    Raises:
+        SchemaInvalid: It does; the error names the field.
+    """
+    for name in () if kind is None else fields_of(kind):
+        field = schema.fields.get(name)
+        if field is None or field.fold is Fold.APPEND:
+            problem = f"{schema.cls.__name__} has no such field that is not a log"
+            raise SchemaInvalid(schema=getattr(kind, "__name__", ""), field=name, problem=problem)

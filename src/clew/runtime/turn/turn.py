@@ -1,0 +1,254 @@
+"""A turn at work: what its stages may ask for, and when what they did is made durable."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from clew.core.clock import now_ms
+from clew.core.errors import InvalidArgument
+from clew.core.patch import set as put
+from clew.core.values import Changeset, Item
+from clew.database.database import Database
+from clew.database.thread import Thread
+from clew.runtime.crises import Assessment, checked
+from clew.runtime.model import call
+from clew.runtime.model.call import Patience
+from clew.runtime.model.messages import Message, item_of
+from clew.runtime.model.protocol import Model, Reply, Request, Usage
+from clew.runtime.records.episodes import Episode
+from clew.runtime.records.events import RUN_FINISHED, Event, TextDelta, events_of
+from clew.runtime.records.runs import Ending
+from clew.runtime.records.steps import Prices, StepKind, UnderWay
+from clew.runtime.state.reducers import found_at
+from clew.runtime.turn.draft import RUN, SAFE, Delta, Draft
+from clew.runtime.turn.journal import Journal
+
+T = TypeVar("T")
+
+
+class Turn:
+    """One run, from its first stage to its end."""
+
+    def __init__(
+        self,
+        draft: Draft,
+        journal: Journal,
+        patience: Patience,
+        emit: Callable[[Event], None],
+        *,
+        clock: Callable[[], int] = now_ms,
+        prices: Prices | None = None,
+    ) -> None:
+        self.draft = draft
+        self.trace: list[str] = []
+        self.times: dict[str, float] = {}
+        self.begun: set[str] = set()
+        self.ends_now = False
+        self._journal = journal
+        self._patience = patience
+        self._emit = emit
+        self._clock = clock
+        self._prices = prices or {}
+        self._step = 0
+        self._asked = 0
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._journal.run.id
+
+    @property
+    def thread(self) -> str:
+        """The thread's id."""
+        return self._journal.run.thread
+
+    @property
+    def user(self) -> str | None:
+        """On whose behalf it runs."""
+        return self._journal.run.user
+
+    @property
+    def episode(self) -> Episode | None:
+        """The episode that it belongs to, if the thread keeps any."""
+        return self._journal.episode
+
+    def saw_crisis(self, level: int) -> None:
+        """Note a crisis level; the episode keeps the highest."""
+        self._journal.notice(crisis=level)
+
+    def record_crisis(
+        self,
+        *,
+        level: int,
+        confidence: float | None = None,
+        path: str | None = None,
+        override: str | None = None,
+        llm_failed: bool = False,
+    ) -> None:
+        """Log an assessment with the turn's next commit; level 0 is nothing to log.
+
+        ``path`` names the way through the classifier and ``override`` a rule that decided instead.
+
+        Raises:
+            InvalidArgument: A number is out of range, or a name is more than one word.
+        """
+        assessed = Assessment(
+            level=level, confidence=confidence, path=path, override=override, llm_failed=llm_failed
+        )
+        if checked(assessed).level:
+            self._journal.record_crisis(assessed)
+
+    def safe_reply(self, text: str) -> None:
+        """Declare the fixed reply that goes out whatever becomes of the turn from here on.
+
+        It is kept with the run, so whoever takes the run up after a crash knows it too.
+        """
+        self.draft.patch(put([RUN, SAFE], text))
+
+    @property
+    def safe(self) -> str | None:
+        """The reply that goes out whatever happens, if a stage has declared one."""
+        declared = found_at(self.draft.state, (RUN, SAFE))
+        return declared if isinstance(declared, str) else None
+
+    @property
+    def db(self) -> Database | None:
+        """The database that it runs on, in whatever mode; None for a turn that keeps nothing."""
+        return self._journal.db
+
+    @property
+    def usage(self) -> Usage:
+        """What its model calls have cost so far."""
+        return self._journal.run.usage
+
+    @property
+    def patience(self) -> Patience:
+        """How long it waits for models and tools."""
+        return self._patience
+
+    @property
+    def position(self) -> str:
+        """Where it stands: the same for all calls of one answer, and never again for others of this run."""
+        return f"{self._journal.run.epoch}.{self._step}"
+
+    @property
+    def journal(self) -> Journal:
+        """Where its checkpoints go."""
+        return self._journal
+
+    @property
+    def stored(self) -> Thread | None:
+        """The thread as the store has it; None for a turn that keeps nothing."""
+        return self._journal.thread
+
+    @property
+    def asked(self) -> int:
+        """How many model calls were finished."""
+        return self._asked
+
+    def tell(self, event: Event) -> None:
+        """Tell whoever listens."""
+        self._emit(msgspec.structs.replace(event, run=self.id))
+
+    async def ask(self, model: Model | None, request: Request, *, quiet: bool = False) -> Reply:
+        """A model's reply; unless it is quiet, its text goes to whoever listens as it comes.
+
+        Raises:
+            ModelFailed: There was none.
+            DeadlineExceeded: It took too long.
+        """
+        self._step += 1
+        number = self._step
+
+        def told(text: str, attempt: int) -> None:
+            if not quiet:
+                self.tell(TextDelta(text=text, step=number, attempt=attempt))
+
+        given = _given(model)
+        with self.step("model", given.name) as step:
+            paid = self._payer(given, step)
+            reply = await call.ask(given, request, self._patience, told, paid)
+            paid(reply.usage)
+        self._asked += 1
+        return reply
+
+    async def fill(self, model: Model | None, request: Request, kind: type[T]) -> T:
+        """A model's answer of a given type."""
+        given = _given(model)
+        with self.step("model", given.name) as step:
+            paid = self._payer(given, step)
+            answer, usage = await call.fill(given, request, kind, self._patience, paid)
+            paid(usage)
+        self._asked += 1
+        return answer
+
+    def _payer(self, model: Model, step: UnderWay) -> Callable[[Usage], None]:
+        """Who hears what calls of a model cost: the run, and the step that they are."""
+
+        def paid(usage: Usage) -> None:
+            priced = step.pay(usage, self._prices.get(model.name))
+            run = self._journal.run
+            self._journal.run = msgspec.structs.replace(run, usage=run.usage + priced)
+
+        return paid
+
+    def step(self, kind: StepKind, name: str) -> UnderWay:
+        """Measure something that the run does: ``with ctx.turn.step("retrieval", "handbook"): …``.
+
+        It is kept with the next checkpoint, however it ends. Model calls and tools need no such thing.
+        """
+        stage = self.trace[-1] if self.trace else ""
+        return UnderWay(kind, name, stage=stage, clock=self._clock, keep=self.draft.steps.append)
+
+    def write(self, by: str, delta: Delta | None) -> None:
+        """Fold a delta into the state."""
+        self.draft.write(by, delta, run=self.id)
+
+    def add(self, messages: Sequence[Message | Item]) -> None:
+        """Add messages of this run to the history."""
+        self.draft.add([self._own(entry) for entry in messages])
+
+    def _own(self, entry: Message | Item) -> Item:
+        item = entry if isinstance(entry, Item) else item_of(entry)
+        return msgspec.structs.replace(item, run=self.id, step=item.step or self._step or None)
+
+    async def checkpoint(self, reason: str, *, last: bool = False) -> None:
+        """Make what changed since the last checkpoint durable, then tell of it.
+
+        If nothing changed, nothing is committed. What a failed commit should have kept is still there. The
+        ``last`` one of a stage that ends the turn goes to disk together with the end, which follows at once.
+        """
+        if last and self.ends_now:
+            self.draft.hold(reason)
+        else:
+            await self._commit(reason, None)
+
+    async def finish(self, ending: Ending) -> None:
+        """Make the end of the run durable, even if nothing else changed, then tell of it."""
+        await self._commit(RUN_FINISHED, ending)
+
+    async def _commit(self, reason: str, ending: Ending | None) -> None:
+        for change in await self._journal.commit(self.draft, reason, ending):
+            for event in events_of(change):
+                self._emit(event)
+
+    async def append(self, change: Changeset) -> Changeset:
+        """Make a change durable that has nothing of the draft, then tell of it.
+
+        Raises:
+            VersionConflict: Somebody wrote meanwhile; nothing was changed.
+        """
+        done = await self._journal.append(change)
+        for event in events_of(done):
+            self._emit(event)
+        return done
+
+    def __repr__(self) -> str:
+        return f"Turn({self.id!r} of {self.thread!r})"
+
+
+def _given(model: Model | None) -> Model:
+    if model is None:
+        raise InvalidArgument(problem="This stage asks a model, but the runtime was given none.")
+    return model

@@ -1,0 +1,1 @@
+"""HTTP as the server speaks it: callers, idempotency, limits, cursors, streams."""

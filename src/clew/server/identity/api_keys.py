@@ -1,0 +1,139 @@
+"""API keys: random, shown once, kept as a hash, found by their public part."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from clew.core.errors import InvalidArgument, RecordNotFound, Unauthenticated
+from clew.server.identity.directory import Directory, Whereabouts, admitted, places
+from clew.server.identity.entries import DEFAULT_WORKSPACE, KEY_SCOPES, Key, check_among
+from clew.server.identity.identity import Identity
+
+MARK: Final = "clew_"
+"""How every key begins, so that one that leaked is recognised for what it is."""
+
+PUBLIC_BYTES = 8
+SECRET_BYTES = 32
+HOUR_MS = 3_600_000
+
+
+async def new_key(
+    directory: Directory,
+    *,
+    tenant: str,
+    user: str | None = None,
+    workspace: str = DEFAULT_WORKSPACE,
+    label: str = "",
+    scopes: tuple[str, ...] = ("read", "write"),
+    lasts_ms: int | None = None,
+    random: Callable[[int], bytes] = secrets.token_bytes,
+) -> tuple[Key, str]:
+    """A new key, and the text that its holder sends. The text is kept nowhere and cannot be shown again.
+
+    Without a user the key speaks for the tenant as a whole.
+
+    Raises:
+        InvalidArgument: A scope is not known, or the key would have expired already.
+        RecordNotFound: The tenant, the workspace or the membership is not there.
+    """
+    if lasts_ms is not None and lasts_ms <= 0:
+        raise InvalidArgument(problem="A key must last for some time, or for ever.")
+    public = random(PUBLIC_BYTES).hex()
+    secret = base64.urlsafe_b64encode(random(SECRET_BYTES)).rstrip(b"=").decode()
+    key = Key(
+        id=public,
+        tenant=tenant,
+        user=user,
+        workspace=workspace,
+        label=label,
+        scopes=check_among(scopes, KEY_SCOPES, "scope"),
+        hash=_hashed(secret),
+        expires=None if lasts_ms is None else directory.now() + lasts_ms,
+    )
+    return await directory.add(key), f"{MARK}{public}_{secret}"
+
+
+async def revoke(directory: Directory, public: str) -> Key:
+    """End a key at once. Ending it again changes nothing."""
+    key = await directory.get(Key, public)
+    return key if key.revoked is not None else await directory.change(key, revoked=directory.now())
+
+
+class KeyAuthentication:
+    """Requests that carry an API key, as a bearer token or in ``X-API-Key``."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._whereabouts = Whereabouts()
+
+    async def __call__(self, headers: Mapping[str, str]) -> Identity:
+        """Whose key it is.
+
+        Raises:
+            Unauthenticated: There is no key, or it does not hold.
+            Forbidden: It holds, but its tenant or user is disabled.
+        """
+        text = presented(headers)
+        if text is None:
+            raise Unauthenticated(problem="Send an API key as a bearer token or in X-API-Key.")
+        public, _, secret = text.removeprefix(MARK).partition("_")
+        if not _is_public_part(public):
+            raise Unauthenticated(problem="The API key is not known.")
+        names = self._whereabouts.of(public)
+        looked = await self._directory.look((Key.kind, public), *names)
+        key = self._held(looked.get(Key, public), secret)
+        if not names:
+            names = places(key.tenant, key.user, key.workspace)
+            looked = await self._directory.look(*names)
+            self._whereabouts.note(public, names)
+        identity = admitted(
+            looked,
+            tenant=key.tenant,
+            user=key.user,
+            workspace=key.workspace,
+            scopes=frozenset(key.scopes),
+        )
+        await self._mark_used(key)
+        return identity
+
+    def _held(self, key: Key | None, secret: str) -> Key:
+        # The same work is done for a key that is not there.
+        holds = hmac.compare_digest(_hashed(secret), key.hash if key else _hashed(""))
+        if key is None or not holds:
+            raise Unauthenticated(problem="The API key is not known.")
+        if key.revoked is not None:
+            raise Unauthenticated(problem="The API key was revoked.")
+        if key.expires is not None and key.expires <= self._directory.now():
+            raise Unauthenticated(problem="The API key has expired.")
+        return key
+
+    async def _mark_used(self, key: Key) -> None:
+        """Note the hour, once an hour: a write for each request would cost more than the answer."""
+        hour = self._directory.now() // HOUR_MS * HOUR_MS
+        if key.used is None or key.used < hour:
+            with suppress(RecordNotFound):  # the key was taken out at this moment
+                await self._directory.change(key, used=hour)
+
+
+def presented(headers: Mapping[str, str]) -> str | None:
+    """The API key that a request carries, if it carries one."""
+    text = headers.get("x-api-key") or bearer(headers)
+    return text if text is not None and text.startswith(MARK) else None
+
+
+def bearer(headers: Mapping[str, str]) -> str | None:
+    """The bearer token that a request carries, if it carries one."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() or None if kind.lower() == "bearer" else None
+
+
+def _is_public_part(text: str) -> bool:
+    return len(text) == 2 * PUBLIC_BYTES and all(letter in "0123456789abcdef" for letter in text)
+
+
+def _hashed(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,39 @@
+"""Which way in a request takes: an API key always, and beside it what the settings say."""
+
+from collections.abc import Collection, Mapping
+
+from clew.core.errors import MissingExtra
+from clew.server.identity.api_keys import KeyAuthentication, presented
+from clew.server.identity.dev import DevAuthentication
+from clew.server.identity.directory import Directory
+from clew.server.identity.identity import Authenticate, AuthSettings, Identity
+
+
+class Authentication:
+    """Requests with an API key, and requests that another way in lets through."""
+
+    def __init__(self, keys: Authenticate, other: Authenticate) -> None:
+        self._keys = keys
+        self._other = other
+
+    async def __call__(self, headers: Mapping[str, str]) -> Identity:
+        """Whose request it is; see `Authenticate`."""
+        way = self._keys if presented(headers) is not None else self._other
+        return await way(headers)
+
+
+def authentication(
+    settings: AuthSettings, directory: Directory, origins: Collection[str] = ()
+) -> Authenticate:
+    """The way in that the settings ask for; ``origins`` are those whose pages may send requests."""
+    keys = KeyAuthentication(directory)
+    if settings.mode == "dev":
+        return Authentication(keys, DevAuthentication(origins))
+    if settings.issuer is None:
+        return keys
+    try:
+        from clew.server.identity.oidc import TokenAuthentication
+    except ImportError as error:
+        raise MissingExtra(extra="server", package=error.name or "pyjwt") from error
+
+    return Authentication(keys, TokenAuthentication(directory, settings.issuer))

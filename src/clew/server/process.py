@@ -1,0 +1,250 @@
+"""Running the server: one process or several on one address, until it is told to stop.
+
+Settings travel to the workers as variables of the environment. When the process is told to stop, streams that
+only follow a thread end at once and are taken up elsewhere; turns have a while to come to their end.
+"""
+
+import asyncio
+import errno
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from litestar import Litestar
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
+
+from clew.core.errors import InvalidArgument
+from clew.runtime.records.steps import prices_at
+from clew.server.app import Application, create_app
+from clew.server.connections import Connection, make_room
+from clew.server.http.client_address import parse_networks
+from clew.server.settings import PREFIX, ServerSettings, as_variables, from_variables
+from clew.server.startup_checks import Danger, Start, every_danger, start_of
+from clew.server.tenants.realtime import provider_of
+from clew.urls import open_store
+
+KEEP_SECONDS = 30
+"""How long an idle connection is kept. Clients must give theirs up first, or they send into its end."""
+AGAIN_SECONDS = 5.0
+"""How long a worker that failed is not started again, while others serve."""
+WAITING = 2_048
+"""How many connections may wait to be taken."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+async def serve(settings: ServerSettings, listener: socket.socket) -> None:
+    """Serve until told to stop. With several workers this process only watches over them."""
+    os.environ.update(as_variables(settings))
+    make_room()
+    config = config_of(settings)
+    if settings.workers == 1:
+        await uvicorn.Server(config).serve([listener])
+    else:
+        workers = Workers(config, sockets=[listener])
+        workers.run()
+        if workers.failed:
+            sys.exit(STARTUP_FAILURE)  # as one alone does; they have said why
+        if workers.interrupted:
+            raise KeyboardInterrupt  # as one alone does
+
+
+class Workers(Multiprocess):
+    """Several processes that serve. One that is gone is replaced, and if all of them failed, that is the end.
+
+    Uvicorn asks each whether it is well and waits for its word for as long as one may take to start. Whoever
+    was killed just then was missed after a minute, and no signal was heard before. Here it is enough that a
+    process is there.
+    """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self.failed = False
+        self.interrupted = False
+        self._again = time.monotonic() + AGAIN_SECONDS
+
+    def handle_int(self) -> None:
+        """Stop for Ctrl-C, and know that it was that."""
+        self.interrupted = True
+        super().handle_int()
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace those that are gone."""
+        codes = [worker.exitcode for worker in self.processes]
+        self.failed = all(map(_is_failure, codes))
+        if self.failed:
+            self.should_exit.set()
+        if self.should_exit.is_set():
+            return
+        for index, code in enumerate(codes):
+            if code is not None and not (_is_failure(code) and time.monotonic() < self._again):
+                self._again = time.monotonic() + AGAIN_SECONDS
+                self.processes[index] = Process(self.config, self.sockets)
+                self.processes[index].start()
+
+
+def _is_failure(code: int | None) -> bool:
+    """Whether a process ended by itself, and not well; one that was killed has a number below zero."""
+    return code is not None and code > 0
+
+
+def listening(settings: ServerSettings) -> socket.socket:
+    """The address of the settings, taken: who comes before the server is ready waits for it.
+
+    Raises:
+        InvalidArgument: It cannot be had.
+    """
+    host, port = settings.host, settings.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Only where TCP is named does asyncio send at once: else the second piece of an answer waits 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(WAITING)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            advice = "Something else listens there. Stop it, or choose another one with --port."
+        else:
+            advice = f"{error.strerror}."
+        raise InvalidArgument(problem=f"Port {port} of {host!r} cannot be had. {advice}") from error
+    listener.set_inheritable(True)
+    return listener
+
+
+async def try_out(settings: ServerSettings) -> None:
+    """See that all that a server needs is there, while what is missing can still be said in a sentence.
+
+    Raises:
+        ClewError: Something is missing.
+    """
+    store = await open_store(settings.url)
+    await store.close()
+    provider_of(settings, os.environ)
+    prices_at(settings.prices)
+    _check_volume(settings)
+    if settings.model is not None:
+        from clew.runtime.model.provider import ProviderModel
+
+        async with ProviderModel(settings.model):
+            pass
+
+
+def _check_volume(settings: ServerSettings) -> None:
+    """Nobody wants files in a folder that was mistyped."""
+    if settings.volume is not None and not Path(settings.volume).is_dir():
+        problem = f"There is no volume at {settings.volume!r}; {PREFIX}VOLUME names a folder that is there."
+        raise InvalidArgument(problem=problem)
+
+
+async def check(settings: ServerSettings, environment: Mapping[str, str]) -> list[Danger]:
+    """What stands against a start.
+
+    Raises:
+        InvalidArgument: Several processes cannot share this store, or a trusted proxy has no address.
+    """
+    check_workers(settings)
+    parse_networks(settings.trusted_proxies)
+    return await every_danger(start_from(settings, environment))
+
+
+def start_from(settings: ServerSettings, environment: Mapping[str, str]) -> Start:
+    """How the server is about to start, for the guards; a secret made up for this start counts as none."""
+    return start_of(
+        environment,
+        host=settings.host,
+        url=settings.url,
+        cors=settings.cors,
+        secret=environment.get(f"{PREFIX}SECRET"),
+    )
+
+
+def check_workers(settings: ServerSettings) -> None:
+    """Refuse several processes where each would have threads of its own.
+
+    Raises:
+        InvalidArgument: They would.
+    """
+    if settings.workers < 1:
+        raise InvalidArgument(problem="A server has at least one worker.")
+    if settings.workers > 1 and settings.url.startswith("memory:"):
+        raise InvalidArgument(problem="Workers cannot share memory://. Use a SQLite file or PostgreSQL.")
+
+
+def config_of(settings: ServerSettings) -> uvicorn.Config:
+    """How uvicorn is to run it."""
+    return uvicorn.Config(
+        f"{__name__}:worker",
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        log_level="warning",
+        log_config=_json_logs() if settings.json_logs else None,
+        access_log=False,
+        loop="asyncio",
+        lifespan="on",
+        server_header=False,
+        proxy_headers=False,  # it would trust every proxy on this machine; ours is ``trusted_proxies``
+        timeout_keep_alive=KEEP_SECONDS,
+        timeout_graceful_shutdown=max(1, int(settings.drain_seconds)),
+        http=Connection,
+    )
+
+
+def worker() -> Application:
+    """The application of one process, as the environment says."""
+    return create_app(from_variables(os.environ), lifespan=[_until_told])
+
+
+@asynccontextmanager
+async def _until_told(app: Litestar) -> AsyncIterator[None]:
+    """Pass the signal to stop on to the streams, which would otherwise be waited for.
+
+    A worker whose parent was killed takes that for the signal: it would keep the port for ever.
+    """
+    loop, closing = asyncio.get_running_loop(), app.state.serving.closing
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def told(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(closing.set)
+        was = before[signal.Signals(number)]
+        if callable(was):
+            was(number, frame)
+
+    def orphaned(sentinel: int) -> None:
+        loop.remove_reader(sentinel)
+        signal.raise_signal(signal.SIGTERM)
+
+    for number in SIGNALS:
+        signal.signal(number, told)
+    parent = multiprocessing.parent_process()
+    if parent is not None and sys.platform != "win32":
+        loop.add_reader(parent.sentinel, orphaned, parent.sentinel)
+    try:
+        yield
+    finally:
+        for number, was in before.items():
+            signal.signal(number, was)
+
+
+def _json_logs() -> dict[str, Any]:
+    """One JSON object for each line of the log."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": "clew.server.metrics.JsonLines"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+        "root": {"handlers": ["stderr"], "level": "INFO"},
+    }

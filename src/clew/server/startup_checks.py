@@ -1,0 +1,197 @@
+"""What a server must not start with: each danger by its code, in a sentence that says what to change."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from clew.core.errors import ClewError, InvalidArgument, UnsafeSettings
+from clew.core.ports import Report
+from clew.server.identity.dev import is_loopback
+from clew.server.identity.identity import AuthSettings, auth_settings, truth
+from clew.urls import open_store
+
+SHORTEST_SECRET = 32
+FEWEST_LETTERS = 10
+"""How many different characters a secret has at least: fewer come from a keyboard, not from chance."""
+
+PLACEHOLDERS = ("change", "default", "example", "clew", "password", "placeholder", "secret", "replace")
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server is about to start. Without a ``secret`` each start makes one up."""
+
+    production: bool
+    auth: AuthSettings
+    host: str
+    url: str
+    database_required: bool
+    cors: tuple[str, ...] = ()
+    secret: str | None = None
+    tls_elsewhere: bool = False
+
+
+class Danger(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a server must not start like this."""
+
+    code: str
+    sentence: str
+
+
+def start_of(
+    environment: Mapping[str, str], *, host: str, url: str, cors: tuple[str, ...], secret: str | None
+) -> Start:
+    """How a server is about to start, by its environment and what it was told.
+
+    Raises:
+        InvalidArgument: A variable makes no sense.
+    """
+    stage = environment.get("CLEW_ENV", "development").strip().lower()
+    if stage not in ("development", "production"):
+        raise InvalidArgument(problem=f"CLEW_ENV={stage!r} is not known; say development or production.")
+    production = stage == "production"
+    return Start(
+        production=production,
+        auth=auth_settings(environment),
+        host=host,
+        url=url,
+        database_required=truth(environment, "DATABASE_REQUIRED", default=production),
+        cors=cors,
+        secret=secret,
+        tls_elsewhere=truth(environment, "CLEW_TLS_ELSEWHERE", default=False),
+    )
+
+
+async def guard(start: Start) -> None:
+    """Let a server start, or say all that stands against it.
+
+    Raises:
+        UnsafeSettings: Something stands against it.
+    """
+    refuse(await every_danger(start))
+
+
+def refuse(found: Sequence[Danger]) -> None:
+    """Let nothing start against which something stands.
+
+    Raises:
+        UnsafeSettings: Something stands against it.
+    """
+    if found:
+        raise UnsafeSettings(problems=[f"{danger.sentence} ({danger.code})" for danger in found])
+
+
+async def every_danger(start: Start) -> list[Danger]:
+    """All that stands against a start, also what only the database can tell."""
+    found = dangers(start)
+    if not start.url.startswith("postgres"):
+        return found
+    try:
+        store = await open_store(start.url)
+    except ClewError as error:
+        return [
+            *found,
+            Danger(code="database_unavailable", sentence=f"The database does not answer: {error}"),
+        ]
+    try:
+        return [*found, *dangers_of_role(start, await store.report())]
+    finally:
+        await store.close()
+
+
+def dangers(start: Start) -> list[Danger]:
+    """All that stands against a start, as far as the settings tell."""
+    return [
+        *_of_access(start),
+        *_of_issuer(start),
+        *_of_network(start),
+        *_of_database(start),
+        *(_of_secret(start.secret) if start.production else ()),
+    ]
+
+
+def dangers_of_role(start: Start, report: Report) -> list[Danger]:
+    """What the role that the server connects as could do beyond what it needs."""
+    role = report.facts.get("role")
+    advice = "Connect as a member of clew_app and of nothing else."
+    if not start.production:
+        return []
+    if report.facts.get("bypasses_row_security"):
+        sentence = f"Role {role!r} can bypass row-level security. {advice}"
+        return [Danger(code="role_bypasses_row_security", sentence=sentence)]
+    if report.facts.get("sees_every_tenant"):
+        sentence = f"Role {role!r} is one of clew_owner or clew_maintenance, which see all. {advice}"
+        return [Danger(code="role_sees_every_tenant", sentence=sentence)]
+    return []
+
+
+def _of_access(start: Start) -> Iterator[Danger]:
+    if start.auth.mode != "dev":
+        return
+    if start.production:
+        yield Danger(
+            code="dev_auth_in_production",
+            sentence="AUTH_MODE=dev lets anybody in. In production set it to keys, entra or oidc.",
+        )
+    if not is_loopback(start.host):
+        yield Danger(
+            code="dev_auth_not_on_loopback",
+            sentence=f"AUTH_MODE=dev serves this machine alone, and {start.host!r} is open to others. "
+            "Listen on 127.0.0.1, or set AUTH_MODE.",
+        )
+
+
+def _of_issuer(start: Start) -> Iterator[Danger]:
+    if start.auth.issuer is None:
+        return
+    url = urlsplit(start.auth.issuer.keys_url)
+    if url.scheme != "https" and not is_loopback(url.hostname):
+        yield Danger(
+            code="issuer_keys_not_https",
+            sentence="The issuer's keys come over a connection that others can change. Give "
+            "CLEW_OIDC_KEYS_URL as https.",
+        )
+
+
+def _of_network(start: Start) -> Iterator[Danger]:
+    if not start.production:
+        return
+    if any("*" in origin or origin == "null" for origin in start.cors):
+        yield Danger(
+            code="wildcard_cors",
+            sentence="CORS lets every site send requests for its visitors. Name the origins one by one.",
+        )
+    if not is_loopback(start.host) and not start.tls_elsewhere:
+        yield Danger(
+            code="no_tls",
+            sentence=f"Keys and tokens would come to {start.host!r} in clear text. Put a proxy that ends TLS "
+            "before the server, and say so with CLEW_TLS_ELSEWHERE=true.",
+        )
+
+
+def _of_database(start: Start) -> Iterator[Danger]:
+    if start.database_required and not start.url.startswith("postgres"):
+        yield Danger(
+            code="database_required",
+            sentence="DATABASE_REQUIRED is true, as it is in production, and there is no PostgreSQL. Give a "
+            "URL that begins with postgresql://, or set DATABASE_REQUIRED=false.",
+        )
+
+
+def _of_secret(secret: str | None) -> Iterator[Danger]:
+    if not secret:
+        yield Danger(
+            code="secret_missing",
+            sentence="CLEW_SERVER_SECRET is not set, so every start would make up its own. Set it to 64 "
+            "random hexadecimal digits.",
+        )
+    elif len(secret) < SHORTEST_SECRET:
+        yield Danger(
+            code="secret_short",
+            sentence=f"CLEW_SERVER_SECRET has {len(secret)} characters and needs {SHORTEST_SECRET}.",
+        )
+    elif len(set(secret)) < FEWEST_LETTERS or any(word in secret.lower() for word in PLACEHOLDERS):
+        yield Danger(
+            code="secret_default",
+            sentence="CLEW_SERVER_SECRET looks like one from an example. Make a random one.",
+        )

@@ -1,0 +1,1 @@
+"""What a server keeps for each tenant: runtimes, incognito threads, agents, feeds."""

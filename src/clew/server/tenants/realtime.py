@@ -1,0 +1,157 @@
+"""A provider of realtime models, asked for a short-lived secret with which a browser may begin one call.
+
+The key of the provider stays here. What a browser gets is good for one call, and for a minute or so.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import httpx
+import msgspec
+
+from clew.core.errors import DeadlineExceeded, InvalidArgument, ModelFailed
+from clew.runtime.model.protocol import ToolSpec
+from clew.server.settings import ServerSettings
+
+OPENAI = "https://api.openai.com/v1"
+SECRETS, CALLS = "/realtime/client_secrets", "/realtime/calls"
+SECONDS = 10.0
+KEY_OF_OPENAI = "OPENAI_API_KEY"
+NO_ADDRESS = (
+    "CLEW_SERVER_VOICE_URL is no address of a provider. It begins with https:// or http://, and names a host."
+)
+TOO_MANY = 429
+
+
+class CallPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call begins with: what the model is told, which tools it has, and whether answers are held back.
+
+    ``gated`` says that nothing is answered until the client asks for it, which it does once what was said
+    has been judged.
+    """
+
+    instructions: str
+    tools: tuple[ToolSpec, ...] = ()
+    gated: bool = True
+
+
+class Secret(msgspec.Struct, frozen=True, kw_only=True):
+    """What a browser begins a call with: a secret, until when it holds (seconds since 1970), and where."""
+
+    value: str
+    expires_at: int = 0
+    url: str = ""
+    model: str = ""
+
+
+class RealtimeProvider(Protocol):
+    """Whatever can make a secret for a call."""
+
+    async def begin(self, plan: CallPlan) -> Secret:
+        """A secret for one call.
+
+        Raises:
+            ModelFailed: The provider does not give one.
+            DeadlineExceeded: It took too long.
+        """
+        ...
+
+
+class OpenAIRealtime:
+    """A provider that speaks OpenAI's protocol, at whatever address."""
+
+    def __init__(
+        self, model: str, key: str, *, url: str = OPENAI, voice: str = "marin", seconds: float = SECONDS
+    ) -> None:
+        self._model = model
+        self._key = key
+        self._url = url.rstrip("/")
+        self._voice = voice
+        self._seconds = seconds
+
+    def __repr__(self) -> str:
+        return f"OpenAIRealtime({self._model!r})"
+
+    async def begin(self, plan: CallPlan) -> Secret:
+        """A secret for one call, made with the plan."""
+        try:
+            async with httpx.AsyncClient(timeout=self._seconds) as client:
+                answer = await client.post(
+                    self._url + SECRETS,
+                    json={"session": session_of(plan, self._model, self._voice)},
+                    headers={"Authorization": f"Bearer {self._key}"},
+                )
+        except httpx.TimeoutException as error:
+            raise DeadlineExceeded(what="The realtime provider", seconds=self._seconds) from error
+        except httpx.HTTPError as error:
+            raise self._failed(f"it cannot be reached ({type(error).__name__})", retry=True) from error
+        if answer.is_error:
+            raise self._refused(answer)
+        try:
+            secret = msgspec.json.decode(answer.content, type=Secret)
+        except msgspec.MsgspecError as error:
+            raise self._failed("what it answered is no secret") from error
+        return msgspec.structs.replace(secret, url=self._url + CALLS, model=self._model)
+
+    def _refused(self, answer: httpx.Response) -> ModelFailed:
+        """Why a provider says no, in a sentence. Its own words may name the key, so they are left out."""
+        reasons: Mapping[int, str] = {401: "it does not take the key", TOO_MANY: "it asks to wait"}
+        wait = answer.headers.get("retry-after", "")
+        return self._failed(
+            reasons.get(answer.status_code, f"it answered {answer.status_code}"),
+            retry=answer.status_code == TOO_MANY or answer.is_server_error,
+            retry_after_ms=int(wait) * 1000 if wait.isdecimal() else None,
+        )
+
+    def _failed(self, problem: str, **more: Any) -> ModelFailed:
+        return ModelFailed(model=self._model, problem=problem, **more)
+
+
+def provider_of(settings: ServerSettings, variables: Mapping[str, str]) -> RealtimeProvider | None:
+    """The provider of some settings, if they name a model and there is a key.
+
+    Raises:
+        InvalidArgument: What they name as its address is none.
+    """
+    model, key = (settings.voice_model or "").strip(), variables.get(KEY_OF_OPENAI, "").strip()
+    if not model or not key:
+        return None
+    if not is_address(settings.voice_url):
+        raise InvalidArgument(problem=NO_ADDRESS)
+    return OpenAIRealtime(model, key, url=settings.voice_url, voice=settings.voice)
+
+
+def is_address(url: str) -> bool:
+    """Whether a provider can be asked there."""
+    try:
+        return httpx.URL(url).scheme in ("http", "https") and bool(httpx.URL(url).host)
+    except httpx.InvalidURL:
+        return False
+
+
+def session_of(plan: CallPlan, model: str, voice: str) -> dict[str, Any]:
+    """A plan as OpenAI's protocol has it. What is said is written down, or nobody could judge it."""
+    listening = {
+        "type": "server_vad",
+        "create_response": not plan.gated,
+        "interrupt_response": True,
+    }
+    return {
+        "type": "realtime",
+        "model": model,
+        "instructions": plan.instructions,
+        "audio": {
+            "input": {"transcription": {"model": "gpt-4o-mini-transcribe"}, "turn_detection": listening},
+            "output": {"voice": voice},
+        },
+        "tools": [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+            }
+            for tool in plan.tools
+        ],
+        "tool_choice": "auto",
+    }

@@ -1,8 +1,0 @@
-"""The clock that stores go by, unless they are given another."""
-
-import time
-
-
-def now_ms() -> int:
-    """The time, in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000

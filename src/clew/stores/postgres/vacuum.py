@@ -1,0 +1,60 @@
+"""Leaving no trace in the tables: vacuum asked for, and said if somebody keeps removed rows alive."""
+
+import asyncio
+
+from psycopg.types.numeric import Int8
+
+from clew.core.ports import Report, Scrubbed
+from clew.stores.postgres.answers import Row
+from clew.stores.postgres.connections import Connections
+from clew.stores.postgres.schema import NEWEST
+
+BEYOND = (
+    "the server's write-ahead log, until it is recycled, and wherever it is archived",
+    "backups, dumps and replicas of the database",
+    "free space inside table files, until it is written over or VACUUM FULL rewrites them",
+)
+NOT_ALLOWED = "this role may not vacuum the tables; settle it as a member of clew_owner"
+HELD = "a transaction that began before keeps removed rows alive; settle it once that has ended"
+LOOKS = 20
+PAUSE = 0.1
+
+
+async def scrubbed(connections: Connections) -> Scrubbed:
+    """Have the tables vacuumed once no older transaction holds removed rows; say so if one still does."""
+    moment, may_vacuum = (await connections.fetch("moment"))[0]
+    if not may_vacuum:
+        return Scrubbed(waiting=(NOT_ALLOWED,), beyond=BEYOND)
+    holding = 0
+    for look in range(LOOKS):
+        await asyncio.sleep(PAUSE if look else 0)
+        holding = (await connections.fetch("holding", (Int8(moment),)))[0][0]
+        if not holding:
+            break
+    await connections.run("vacuum")
+    return Scrubbed(waiting=(HELD,) if holding else (), beyond=BEYOND)
+
+
+def report_of(store: str, row: Row, connections: int) -> Report:
+    """The report behind the answer of the query ``about_server``."""
+    server, schema, role, bypasses, sees_all, threads, size = row
+    warning = (
+        f"Role {role!r} can bypass row-level security. Clew's own calls are held to it all the same; "
+        "connect as a member of clew_app, so that nothing else reads across tenants either."
+    )
+    return Report(
+        store=store,
+        format=schema,
+        healthy=schema == NEWEST,
+        facts={
+            "server": server,
+            "schema": schema,
+            "role": role,
+            "bypasses_row_security": bypasses,
+            "sees_every_tenant": sees_all,
+            "threads_estimated": threads,
+            "bytes": size,
+            "connections": connections,
+        },
+        problems=(warning,) if bypasses else (),
+    )

@@ -1,0 +1,58 @@
+"""Whether anybody has written to the file, and how far threads have come: for those who wait for them."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import apsw
+
+from clew.core.errors import StoreClosed
+from clew.stores.sqlite.connection import QUERIES, rows_of, translated
+from clew.stores.sqlite.open_file import OpenFile
+from clew.stores.sqlite.readers import Readers
+from clew.stores.watch import Asked
+
+
+class FileLookout:
+    """Looks at the file over a connection that writes nothing, so every change of it is somebody else's."""
+
+    def __init__(
+        self, connect: Callable[[], apsw.Connection], file: OpenFile, store: str, readers: Readers
+    ) -> None:
+        self._connect = connect
+        self._file = file
+        self._store = store
+        self._readers = readers
+        self._connection: apsw.Connection | None = None
+        self._closed = False
+
+    async def sign(self) -> object:
+        """The file's number of changes, read from memory that all its processes share."""
+        with translated(self._store):
+            if self._connection is None:
+                self._connection = await asyncio.to_thread(self._connect)
+            if self._closed:
+                self.close()
+                raise StoreClosed
+            self._file.look(time.monotonic())
+            return self._connection.pragma("data_version")
+
+    async def versions(self, asked: Sequence[Asked]) -> list[int | None]:
+        """At which version each of some threads is; None for one that is not there."""
+
+        def read(connection: apsw.Connection) -> list[int | None]:
+            found = (rows_of(connection, QUERIES["versions"], _values(each)) for each in asked)
+            return [rows[0][0] if rows else None for rows in found]
+
+        return await self._readers.run(read)
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closed = True
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _values(asked: Asked) -> dict[str, str | None]:
+    return {"tenant": asked.scope.tenant, "user": asked.scope.user, "id": asked.thread}

@@ -1,0 +1,433 @@
+"""Erasing: a subject goes from everywhere, others stay as they are, and a receipt says so."""
+
+# ruff: noqa: D102 - tests are named by sentences.
+
+import asyncio
+
+import pytest
+
+from clew.core import patch
+from clew.core.erasure import subject
+from clew.core.erasure.receipts import COMPLETE, CRISIS, PENDING, subject_of, tombstones_of
+from clew.core.erasure.retention import DAY, Rule
+from clew.core.errors import (
+    ClewError,
+    Forbidden,
+    InvalidArgument,
+    LegalHold,
+    ThreadNotFound,
+)
+from clew.core.items import user
+from clew.core.log.holds import RECEIPTS
+from clew.core.ports import Store
+from clew.core.values import Enqueue, Job, Put, Record, RecordQuery, Scope
+from clew.database.database import Database
+from clew.database.erasure import DAMAGED, read_lines
+from clew.testing.clock import Clock
+from clew.testing.damage import Damage
+from clew.testing.fixtures import Given, Opening
+
+ALICE = subject_of("alice", None, with_crisis_log=False)
+
+
+async def lived(db: Database, owner: str) -> None:
+    """A thread with everything a thread can have, a fork of it, a memory, records and jobs."""
+    thread = await db.create(f"{owner}-1", owner=owner)
+    for number in range(3):
+        await thread.append(
+            items=[user(f"a secret of {owner} {number}", id=f"{owner} item {number}")],
+            patches=[patch.set(["note", str(number)], owner * 1000)],
+            key=f"{owner} key {number}",
+        )
+    await thread.append(patches=[patch.set(["$thread"], {"title": f"of {owner}", "labels": [owner]})])
+    fork = await thread.fork(f"{owner}-2", at=2)
+    await fork.append(items=[user(f"another secret of {owner}")])
+    memory = await db.create(f"memory/{owner}", owner=owner)
+    await memory.append(items=[user(f"{owner} likes tea")])
+    await db.index()
+    await thread.append(items=[user(f"not indexed yet, {owner}")])
+    await db.commit(
+        [
+            Put(record=Record(kind="run", id=f"run of {owner}", owner=owner, body={"text": owner})),
+            Put(record=Record(kind="usage", id=f"use {owner}", tags=(f"{owner}-1",), body={"text": owner})),
+            Put(record=Record(kind="memory.vector", id=f"v {owner}", owner=owner, body={"vector": owner})),
+            Enqueue(job=Job(id=f"job of {owner}", kind="k", owner=owner, body={"text": owner})),
+            Enqueue(job=Job(id=f"job about {owner}", kind="k", body={"thread": f"{owner}-1"})),
+        ]
+    )
+
+
+async def left_of(db: Database, owner: str) -> list[str]:
+    """What still says something of an owner."""
+    threads = await db.threads(system=True)
+    kinds = ("run", "usage", "memory.vector")
+    records = [r for kind in kinds for r in await db.records.find(RecordQuery(kind=kind))]
+    jobs = await db.jobs.list()
+    named = [*(t.id for t in threads.threads), *(r.id for r in records), *(job.id for job in jobs)]
+    found = [hit.text for hit in await db.search("secret")]
+    return sorted(text for text in [*named, *found] if owner in text)
+
+
+class ErasingContract(Given):
+    """What erasing leaves, and what it does not."""
+
+    @pytest.mark.promise("B-07")
+    async def test_an_owner_is_erased_everywhere(self, db: Database) -> None:
+        await lived(db, "alice")
+        receipt = await db.erase(owner="alice")
+
+        assert await left_of(db, "alice") == []
+        assert receipt.status == COMPLETE
+
+    @pytest.mark.promise("B-07")
+    async def test_another_owner_keeps_everything(self, db: Database) -> None:
+        await lived(db, "alice")
+        await lived(db, "bob")
+        before, state = await left_of(db, "bob"), await db.thread("bob-1").state()
+        await db.erase(owner="alice")
+
+        assert await left_of(db, "bob") == before
+        assert await db.thread("bob-1").state() == state
+        assert [(await db.thread(f"bob-{n}").verify()).problems for n in (1, 2)] == [(), ()]
+
+    @pytest.mark.promise("B-07")
+    async def test_the_receipt_says_what_and_how_much(self, db: Database) -> None:
+        await lived(db, "alice")
+        receipt = await db.erase(owner="alice")
+
+        counts = {name: count for name, count in receipt.counts.items() if name != "states"}
+        assert counts == {
+            "threads": 3,
+            "changesets": 7,
+            "items": 6,
+            "keys": 3,
+            "index entries": 5,
+            "jobs": 2,
+            "vectors": 1,
+            "records of kind run": 1,
+            "records of kind usage": 1,
+        }
+
+    @pytest.mark.promise("B-07")
+    async def test_the_receipt_names_nobody_and_can_be_found(self, db: Database) -> None:
+        await lived(db, "alice")
+        receipt = await db.erase(owner="alice")
+        lines = [str(item.body) for item in await db.thread(RECEIPTS).items(log="receipts")]
+
+        assert "alice" not in "".join(lines)
+        assert receipt.is_of(ALICE)
+        assert await db.retention.receipts() == [receipt]
+
+    @pytest.mark.promise("B-06", "B-07")
+    async def test_erasure_is_itself_a_chained_record(self, store: Store, db: Database) -> None:
+        await lived(db, "alice")
+        heads = {(await db.thread(id).head()).hash.hex() for id in ("alice-1", "alice-2", "memory/alice")}
+        receipt = await db.erase(owner="alice")
+        stones = tombstones_of(await read_lines(store, Scope()))[receipt.id]
+
+        assert {stone.hash for stone in stones} == heads
+        assert (await db.thread(RECEIPTS).verify()).problems == ()
+
+    @pytest.mark.promise("B-07")
+    async def test_a_thread_is_erased_with_its_forks(self, db: Database) -> None:
+        await lived(db, "alice")
+        await db.create("alice-3", owner="alice")
+        await db.erase(thread="alice-1")
+
+        assert await left_of(db, "alice") == [
+            "alice-3",
+            "job of alice",
+            "memory/alice",
+            "run of alice",
+            "v alice",
+        ]
+
+    @pytest.mark.promise("B-07")
+    async def test_a_thread_that_was_deleted_is_erased_from_its_forks(self, db: Database) -> None:
+        await lived(db, "alice")
+        await db.thread("alice-1").delete()
+        await db.erase(thread="alice-1")
+
+        assert [t.id for t in (await db.threads(owner="alice")).threads] == []
+
+    @pytest.mark.promise("B-07")
+    async def test_the_memory_of_a_thread_goes_with_it(self, db: Database) -> None:
+        await db.create("t")
+        await (await db.create("memory/@t")).append(items=[user("secret")])
+        await db.erase(thread="t")
+
+        assert [t.id for t in (await db.threads(system=True)).threads] == [RECEIPTS]
+
+    @pytest.mark.promise("B-07")
+    async def test_a_record_of_somebody_else_is_never_touched(self, db: Database) -> None:
+        await db.create("t", owner="alice")
+        await db.records.put(Record(kind="note", id="n", owner="bob", tags=("thread:t",), body=None))
+        await db.erase(owner="alice")
+
+        assert (await db.records.get("note", "n")).owner == "bob"
+
+    @pytest.mark.promise("B-07")
+    async def test_more_records_than_fit_in_a_commit_go(self, db: Database) -> None:
+        writes = [Put(record=Record(kind="fact", id=f"f{n}", owner="alice", body=n)) for n in range(1100)]
+        await db.commit(writes)
+        receipt = await db.erase(owner="alice")
+
+        assert receipt.counts == {"records of kind fact": 1100}
+        assert await db.records.find(RecordQuery(kind="fact")) == []
+
+    @pytest.mark.promise("B-07")
+    async def test_a_large_thread_is_emptied_before_it_goes(
+        self, db: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(subject, "MANY", 20)
+        monkeypatch.setattr(subject, "THIN", 7)
+        thread = await db.create("alice-1", owner="alice")
+        await thread.append(items=[user(f"secret {number}") for number in range(30)])
+        await db.index()
+        steps: list[dict[str, int]] = []
+        receipt = await db.erase(owner="alice", told=steps.append)
+
+        assert [step["bodies"] for step in steps if "bodies" in step] == [7, 7, 7, 7, 2]
+        assert receipt.counts == {"threads": 1, "changesets": 1, "items": 30, "index entries": 30}
+
+    async def test_a_preview_counts_and_removes_nothing(self, db: Database) -> None:
+        await lived(db, "alice")
+        before = await left_of(db, "alice")
+        preview = await db.erase(owner="alice", dry_run=True)
+
+        assert await left_of(db, "alice") == before
+        assert preview.counts == (await db.erase(owner="alice")).counts
+
+    @pytest.mark.promise("B-07", "S-06")
+    async def test_a_damaged_thread_hides_no_other_and_makes_the_receipt_wait(
+        self, db: Database, damage: Damage | None
+    ) -> None:
+        for number in range(3):
+            thread = await db.create(f"alice-{number}", owner="alice")
+            await thread.append(items=[user("secret")])
+        await self.damaging(damage).spoil("alice-1")
+        receipt = await db.erase(owner="alice")
+
+        assert (receipt.status, receipt.waiting, receipt.counts["threads"]) == (PENDING, (DAMAGED,), 2)
+        assert await db.retention.settle() == []
+
+    async def test_nobody_to_erase_makes_an_empty_receipt(self, db: Database) -> None:
+        receipt = await db.erase(owner="nobody")
+
+        assert (receipt.counts, receipt.status) == ({}, COMPLETE)
+
+    async def test_a_thread_that_never_was_is_not_found(self, db: Database) -> None:
+        with pytest.raises(ThreadNotFound):
+            await db.erase(thread="nothing")
+        assert await db.retention.receipts() == []
+
+    async def test_one_user_cannot_erase(self, db: Database) -> None:
+        with pytest.raises(Forbidden):
+            await db.scope(tenant="default", user="alice").erase(owner="alice")
+
+    @pytest.mark.promise("B-07", "F-10")
+    async def test_another_tenant_keeps_the_same_owner(self, db: Database) -> None:
+        other = db.scope(tenant="other")
+        await lived(db, "alice")
+        await lived(other, "alice")
+        before = await left_of(other, "alice")
+        await db.erase(owner="alice")
+
+        assert await left_of(other, "alice") == before
+        assert await other.retention.receipts() == []
+
+    @pytest.mark.promise("B-07")
+    async def test_the_receipts_cannot_be_removed(self, db: Database) -> None:
+        await db.erase(owner="alice")
+
+        with pytest.raises(InvalidArgument):
+            await db.thread(RECEIPTS).delete()
+        with pytest.raises(InvalidArgument):
+            await db.erase(thread=RECEIPTS)
+
+    @pytest.mark.promise("B-07")
+    async def test_an_erasure_that_was_broken_off_goes_on_with_its_receipt(
+        self, store: Store, db: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await lived(db, "alice")
+        left = iter(range(4))
+
+        async def failing(*args: object) -> object:
+            if next(left, None) is None:
+                raise ClewError
+            return await change(*args)  # type: ignore[arg-type]  # they are passed on as they came
+
+        change = store.change
+        monkeypatch.setattr(store, "change", failing)
+        with pytest.raises(ClewError):
+            await db.erase(owner="alice")
+        monkeypatch.setattr(store, "change", change)
+        receipt = await db.erase(owner="alice")
+
+        assert (receipt.counts["threads"], receipt.counts["jobs"], receipt.status) == (3, 2, COMPLETE)
+        assert len(await db.retention.receipts()) == 1
+
+    @pytest.mark.promise("B-07")
+    async def test_a_writer_meanwhile_is_erased_too_or_refused(
+        self, opening: Opening | None, clock: Clock
+    ) -> None:
+        async with self.opening_twice(opening, clock) as (db, other):
+            thread = await db.create("alice-1", owner="alice")
+            await thread.append(items=[user("secret")])
+
+            async def write() -> None:
+                while True:
+                    await other.thread("alice-1").append(items=[user("more of the secret")])
+
+            writing = asyncio.create_task(write())
+            await asyncio.sleep(0.02)
+            await db.erase(owner="alice")
+            with pytest.raises(ThreadNotFound):
+                await writing
+
+            assert await left_of(db, "alice") == []
+
+    @pytest.mark.promise("R-22", "B-07")
+    async def test_the_crisis_log_is_kept_and_the_receipt_says_so(self, db: Database) -> None:
+        row = Record(kind=CRISIS, id="c", owner="alice", tags=("thread:t",), sort=4711, body={})
+        await db.records.put(row)
+        receipt = await db.erase(owner="alice")
+
+        kept = [(kept.kind, kept.count, kept.until) for kept in receipt.kept]
+        assert kept == [(CRISIS, 1, 4711)]
+        assert (await db.records.get(CRISIS, "c")).owner == "alice"
+
+    @pytest.mark.promise("B-07")
+    async def test_the_crisis_log_goes_if_it_is_asked_for(self, db: Database) -> None:
+        await db.records.put(Record(kind=CRISIS, id="c", owner="alice", sort=4711, body={}))
+        receipt = await db.erase(owner="alice", with_crisis_log=True)
+
+        assert await db.records.find(RecordQuery(kind=CRISIS)) == []
+        assert (receipt.kept, receipt.counts) == ((), {"records of kind crisis": 1})
+
+
+class HoldContract(Given):
+    """What a legal hold keeps."""
+
+    @pytest.mark.promise("B-07")
+    @pytest.mark.parametrize("held", ["owner", "thread"])
+    async def test_a_hold_refuses_erasure_and_deletion(self, db: Database, held: str) -> None:
+        await lived(db, "alice")
+        before = await left_of(db, "alice")
+        await db.retention.hold(
+            owner="alice" if held == "owner" else None,
+            thread="alice-1" if held == "thread" else None,
+            reason="case 12",
+        )
+        for refused in (
+            db.erase(owner="alice"),
+            db.erase(thread="alice-1"),
+            db.erase(owner="alice", dry_run=True),
+            db.thread("alice-1").delete(),
+            db.scope(tenant="default", user="alice").thread("alice-1").delete(),
+        ):
+            with pytest.raises(LegalHold) as caught:
+                await refused
+            assert (caught.value.what, caught.value.reason) == (held, "case 12")
+
+        assert await left_of(db, "alice") == before
+        assert await db.retention.receipts() == []
+
+    @pytest.mark.promise("B-07")
+    async def test_a_released_hold_holds_nothing(self, db: Database) -> None:
+        await lived(db, "alice")
+        await db.retention.hold(owner="alice", reason="case 12")
+        held = [(hold.what, hold.name, hold.reason) for hold in await db.retention.holds()]
+        await db.retention.release(owner="alice")
+        await db.erase(owner="alice")
+
+        assert held == [("owner", "alice", "case 12")]
+        assert await db.retention.holds() == []
+        assert await left_of(db, "alice") == []
+
+    @pytest.mark.promise("B-07")
+    async def test_a_hold_of_one_does_not_hold_another(self, db: Database) -> None:
+        await lived(db, "alice")
+        await lived(db, "bob")
+        await db.retention.hold(owner="bob", reason="case 12")
+        await db.erase(owner="alice")
+
+        assert await left_of(db, "alice") == []
+
+    async def test_a_user_cannot_let_go_of_a_hold(self, db: Database) -> None:
+        await db.retention.hold(owner="alice", reason="case 12")
+        mine = db.scope(tenant="default", user="alice")
+        (hold,) = await mine.records.find(RecordQuery(kind="hold"))
+
+        with pytest.raises(Forbidden):
+            await mine.records.drop("hold", hold.id)
+        with pytest.raises(Forbidden):
+            await mine.retention.release(owner="alice")
+
+
+class RetentionContract(Given):
+    """What rules by age and by label let go."""
+
+    @pytest.mark.promise("B-07")
+    async def test_old_threads_go_and_young_ones_stay(self, db: Database, clock: Clock) -> None:
+        await (await db.create("old", owner="alice")).append(items=[user("old secret")])
+        old = (await db.thread("old").head()).updated
+        clock.advance(10 * DAY)
+        await (await db.create("young", owner="alice")).append(items=[user("young secret")])
+        (applied,) = await db.retention.apply([Rule(name="90d", days=5)], now=old + 6 * DAY)
+
+        assert applied.threads == ("old",)
+        assert [t.id for t in (await db.threads()).threads] == ["young"]
+        assert applied.receipt is not None
+        assert applied.receipt.counts["threads"] == 1
+
+    @pytest.mark.promise("B-07")
+    async def test_a_rule_with_a_label_lets_go_of_nothing_else(self, db: Database) -> None:
+        for name in ("draft", "letter"):
+            about = {"title": name, "labels": [name]}
+            await (await db.create(name)).append(patches=[patch.set(["$thread"], about)])
+        now = (await db.thread("letter").head()).updated + 2 * DAY
+        await db.retention.add(Rule(name="drafts", days=1, label="draft"))
+        await db.retention.apply(now=now)
+
+        assert [t.id for t in (await db.threads()).threads] == ["letter"]
+
+    @pytest.mark.promise("B-07")
+    async def test_a_thread_stays_while_a_younger_fork_stands_on_it(self, db: Database, clock: Clock) -> None:
+        thread = await db.create("old", owner="alice")
+        await thread.append(items=[user("old")])
+        old = (await thread.head()).updated
+        clock.advance(10 * DAY)
+        await (await thread.fork("young")).append(items=[user("young")])
+        rules = [Rule(name="5d", days=5)]
+        (first,) = await db.retention.apply(rules, now=old + 6 * DAY)
+        (second,) = await db.retention.apply(rules, now=old + 60 * DAY)
+
+        assert (first.threads, set(second.threads)) == ((), {"old", "young"})
+
+    @pytest.mark.promise("B-07")
+    async def test_what_is_held_stays_and_is_counted(self, db: Database) -> None:
+        for owner in ("alice", "bob"):
+            await db.create(f"{owner}-1", owner=owner)
+        await db.retention.hold(owner="alice", reason="case 12")
+        now = (await db.thread("bob-1").head()).updated + 2 * DAY
+        (applied,) = await db.retention.apply([Rule(name="all", days=1)], now=now)
+
+        assert (applied.threads, applied.held) == (("bob-1",), 1)
+        assert [t.id for t in (await db.threads()).threads] == ["alice-1"]
+
+    async def test_a_preview_of_rules_removes_nothing(self, db: Database) -> None:
+        await db.create("t")
+        now = (await db.thread("t").head()).updated + 2 * DAY
+        (applied,) = await db.retention.apply([Rule(name="all", days=1)], now=now, dry_run=True)
+
+        assert (applied.threads, applied.receipt) == (("t",), None)
+        assert (await db.thread("t").head()).version == 0
+
+    async def test_rules_are_kept_changed_and_taken_back(self, db: Database) -> None:
+        await db.retention.add(Rule(name="a", days=1))
+        await db.retention.add(Rule(name="b", days=2, label="x"))
+        await db.retention.add(Rule(name="a", days=3))
+        await db.retention.drop("b")
+
+        assert await db.retention.rules() == [Rule(name="a", days=3)]

@@ -1,0 +1,1 @@
+"""The agent that works with code and documents."""

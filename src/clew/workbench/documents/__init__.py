@@ -1,0 +1,1 @@
+"""Documents: kept whole, read in parts."""

@@ -1,0 +1,151 @@
+"""Text from a file of any kind that is read: what may be hostile, in a process of its own with limits."""
+
+import asyncio
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from clew.core.errors import (
+    DocumentBroken,
+    DocumentEmpty,
+    DocumentEncrypted,
+    DocumentTooLarge,
+    DocumentTooSlow,
+    DocumentUnreadable,
+    DocumentUnsupported,
+    DocumentWithoutText,
+    MissingExtra,
+)
+from clew.workbench.documents.text import Section, Text, declared_charset, decoded, plain_text, titled
+from clew.workbench.volume.media_types import HTML, PDF, media_type
+
+WORKER: Final = Path(__file__).with_name("worker.py")
+XHTML: Final = "application/xhtml+xml"
+NEEDS: Final = {"pdf": ("pypdf", "pypdf"), "html": ("bs4", "beautifulsoup4")}
+READ_AS_PLAIN: Final = frozenset(
+    ("application/json", "application/jsonl", "application/xml", "image/svg+xml")
+)
+MIB: Final = 1024 * 1024
+MOST: Final = 10_000
+"""So many sections of a document are told apart."""
+
+
+class ReadingLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a document is read before it is given up. ``memory`` is in bytes, too."""
+
+    bytes: int = 32 * MIB
+    pages: int = 5_000
+    characters: int = 10_000_000
+    seconds: float = 30.0
+    memory: int = 1024 * MIB
+
+
+LIMITS: Final = ReadingLimits()
+
+
+async def text_of(content: bytes, name: str, limits: ReadingLimits = LIMITS) -> Text:
+    """The text of a file.
+
+    Raises:
+        DocumentUnsupported: It is of a kind that is not read.
+        DocumentEmpty: There is nothing in it.
+        DocumentBroken: It is damaged.
+        DocumentEncrypted: It needs a password.
+        DocumentWithoutText: Its pages are pictures.
+        DocumentTooLarge: It is over a limit.
+        DocumentTooSlow: It took too long to read, or too much memory.
+    """
+    _check_size(name, "bytes", len(content), limits.bytes)
+    type = media_type(content, name)
+    if not content.strip():
+        raise DocumentEmpty(document=name)
+    if name.lower().endswith(".pdf") and type != PDF:
+        raise DocumentBroken(document=name, problem="it is called a PDF and is none")
+    if type == PDF:
+        return _made(await _read("pdf", content, name, limits), type, None, ())
+    if type in (HTML, XHTML):
+        text, charset, notes = decoded(content, name, declared=declared_charset(content))
+        return _made(await _read("html", text.encode(), name, limits), type, charset, notes)
+    if not type.startswith("text/") and type not in READ_AS_PLAIN:
+        raise DocumentUnsupported(document=name, type=type)
+    return _checked(await asyncio.to_thread(plain_text, content, name, type), name, limits)
+
+
+def _check_size(name: str, what: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise DocumentTooLarge(document=name, what=what, size=size, limit=limit)
+
+
+def _checked(text: Text, name: str, limits: ReadingLimits) -> Text:
+    if not text.text.strip():
+        raise DocumentEmpty(document=name)
+    _check_size(name, "characters", len(text.text), limits.characters)
+    return msgspec.structs.replace(text, sections=text.sections[:MOST])
+
+
+def _made(told: dict[str, Any], type: str, charset: str | None, notes: tuple[str, ...]) -> Text:
+    return Text(
+        type=type,
+        text=told["text"],
+        sections=tuple(Section(name=titled(title), start=start) for title, start in told["sections"][:MOST]),
+        charset=charset,
+        notes=(*notes, *told["notes"]),
+    )
+
+
+async def _read(kind: str, content: bytes, name: str, limits: ReadingLimits) -> dict[str, Any]:
+    """What the worker says of a file; it and its time are over when this returns."""
+    module, package = NEEDS[kind]
+    if importlib.util.find_spec(module) is None:
+        raise MissingExtra(extra="workbench", package=package)
+    numbers = (int(limits.seconds) + 1, limits.memory // MIB, limits.pages, limits.characters)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-B", str(WORKER), kind, *map(str, numbers)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "0"},
+        cwd="/",
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(limits.seconds):
+            out, _ = await process.communicate(content)
+    except TimeoutError:
+        raise DocumentTooSlow(document=name, seconds=limits.seconds) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return _told(out, process.returncode or 0, name, limits)
+
+
+def _told(out: bytes, code: int, name: str, limits: ReadingLimits) -> dict[str, Any]:
+    if code < 0:  # a limit of the system's ended it
+        raise DocumentTooSlow(document=name, seconds=limits.seconds)
+    try:
+        told: dict[str, Any] = msgspec.json.decode(out)
+    except msgspec.DecodeError as error:
+        raise DocumentBroken(document=name, problem="its reader failed") from error
+    if "refused" in told:
+        raise _refusal(told, name, limits)
+    return told
+
+
+def _refusal(told: dict[str, Any], name: str, limits: ReadingLimits) -> DocumentUnreadable:
+    match told.pop("refused"):
+        case "encrypted":
+            return DocumentEncrypted(document=name)
+        case "empty":
+            return DocumentEmpty(document=name)
+        case "pictures":
+            return DocumentWithoutText(document=name, **told)
+        case "large":
+            return DocumentTooLarge(document=name, **told)
+        case "slow":
+            return DocumentTooSlow(document=name, seconds=limits.seconds)
+    return DocumentBroken(document=name, **told)

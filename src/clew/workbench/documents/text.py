@@ -1,0 +1,212 @@
+"""The text of a document in its sections: look at a part of it, find words in it. Pure."""
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from clew.core.errors import DocumentBroken, InvalidArgument
+from clew.core.text.excerpts import excerpt
+from clew.core.text.words import stem, words
+from clew.workbench.volume.media_types import MARKDOWN
+
+NAME: Final = 120
+LONGEST: Final = 20_000
+"""So many characters are looked at in one go."""
+PASSAGE: Final = 1000
+BETWEEN: Final = re.compile(r"\n[ \t]*\n\s*|\n(?=#)|\f")
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A page, or what stands below a heading; ``start`` counts the characters before it."""
+
+    name: str
+    start: int
+
+
+class Text(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is to be read in a document. ``notes`` say what was not read, or was guessed."""
+
+    type: str
+    text: str
+    sections: tuple[Section, ...] = ()
+    charset: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a text, the section that it begins in, and where the next part begins if there is one."""
+
+    text: str
+    start: int
+    characters: int
+    section: str = ""
+    next: int | None = None
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where searched words stand: ``marks`` are where they begin and end in the excerpt."""
+
+    start: int
+    excerpt: str
+    section: str = ""
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+def peek(text: Text, start: int = 0, length: int = 4000) -> Passage:
+    """A part of a text.
+
+    Raises:
+        InvalidArgument: There is no such part.
+    """
+    size = len(text.text)
+    if not 0 <= start <= size or not 1 <= length <= LONGEST:
+        problem = (
+            f"The document has {size} characters: start from 0 to that, and take 1 to {LONGEST} of them."
+        )
+        raise InvalidArgument(problem=problem)
+    end = min(start + length, size)
+    return Passage(
+        text=text.text[start:end],
+        start=start,
+        characters=size,
+        section=section_at(text.sections, start),
+        next=end if end < size else None,
+    )
+
+
+def section_at(sections: Sequence[Section], start: int) -> str:
+    """The name of the section that a place is in."""
+    return next((section.name for section in reversed(sections) if section.start <= start), "")
+
+
+def find(text: Text, searched: str, limit: int = 10) -> list[Place]:
+    """Where words stand, in whatever form: first where most of them stand together, then in order.
+
+    Raises:
+        InvalidArgument: There are no words to look for.
+    """
+    looked_for = words(searched)
+    stems = {stem(word) for word in looked_for}
+    if not stems:
+        raise InvalidArgument(problem="Name words to look for.")
+    held = [
+        (len(stems & {stem(word) for word in words(part)}), start, part)
+        for start, part in _passages(text.text)
+    ]
+    best = sorted((each for each in held if each[0]), key=lambda each: (-each[0], each[1]))
+    return [_place(text, start, part, looked_for) for _, start, part in best[:limit]]
+
+
+def _place(text: Text, start: int, part: str, looked_for: Sequence[str]) -> Place:
+    shown = excerpt(part, looked_for)
+    return Place(start=start, excerpt=shown.text, marks=shown.marks, section=section_at(text.sections, start))
+
+
+def _passages(text: str) -> Iterator[tuple[int, str]]:
+    """The paragraphs of a text with their places; a long one in parts, cut between words."""
+    start = 0
+    for match in [*BETWEEN.finditer(text), None]:
+        end = match.start() if match else len(text)
+        while end - start > PASSAGE:
+            cut = max(text.rfind(" ", start + PASSAGE // 2, start + PASSAGE), start + PASSAGE // 2)
+            yield start, text[start:cut]
+            start = cut
+        if text[start:end].strip():
+            yield start, text[start:end]
+        start = match.end() if match else end
+
+
+def titled(name: str) -> str:
+    """The name of a section on one line, not too long."""
+    line = " ".join(name.split())
+    return line if len(line) <= NAME else f"{line[: NAME - 1]}…"
+
+
+MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig", "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32", "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32", "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16", "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16", "utf-16"),
+)
+"""Byte order marks, how to read on, and what to call it. The longer one of two that begin alike is first."""
+GUESSED: Final = "It is not UTF-8 and says no other charset, so it was read as cp1252."
+LOST: Final = "Some bytes mean nothing in its charset and are shown as \ufffd."
+DECLARED: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+NO_CHARSETS: Final = frozenset(
+    ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
+)
+HEADING: Final = re.compile(r"#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$")
+FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+def plain_text(content: bytes, name: str, type: str) -> Text:
+    """The text of a file that is one.
+
+    Raises:
+        DocumentBroken: Its bytes are not in the charset that its beginning says.
+    """
+    text, charset, notes = decoded(content, name)
+    found = headings(text) if type == MARKDOWN else pages(text)
+    return Text(type=type, text=text, sections=tuple(found), charset=charset, notes=notes)
+
+
+def decoded(content: bytes, name: str, *, declared: str | None = None) -> tuple[str, str, tuple[str, ...]]:
+    """The characters of a file, the charset that they are in, and what was guessed.
+
+    What is UTF-8 is read as such, whatever is declared.
+
+    Raises:
+        DocumentBroken: Its bytes are not in the charset that its beginning says.
+    """
+    for mark, codec, charset in MARKS:
+        if content.startswith(mark):
+            try:
+                return _even(content.decode(codec)), charset, ()
+            except UnicodeDecodeError as error:
+                raise DocumentBroken(document=name, problem=f"it says {charset}, and is not") from error
+    try:
+        return _even(content.decode("utf-8")), "utf-8", ()
+    except UnicodeDecodeError:
+        text = _even(content.decode(declared or "cp1252", errors="replace"))
+        lost = (LOST,) if "\ufffd" in text else ()
+        return text, declared or "cp1252", lost if declared else (GUESSED, *lost)
+
+
+def declared_charset(content: bytes) -> str | None:
+    """The charset that a page says it is in, if there is one of that name."""
+    said = DECLARED.search(content[:2048])
+    if said is None:
+        return None
+    try:
+        found = codecs.lookup(said[1].decode("ascii")).name
+        b"x".decode(found, "replace")
+    except (LookupError, UnicodeError):
+        return None
+    return None if found in NO_CHARSETS else found
+
+
+def _even(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
+
+
+def pages(text: str) -> Iterator[Section]:
+    """The pages of a plain text, which form feeds part; none if there is only one."""
+    starts = [0, *(match.end() for match in re.finditer("\f", text))]
+    if len(starts) > 1:
+        yield from (Section(name=f"page {number}", start=start) for number, start in enumerate(starts, 1))
+
+
+def headings(text: str) -> Iterator[Section]:
+    """The headings of a Markdown text; those inside of code are none."""
+    start, fence = 0, ""
+    for line in text.splitlines(keepends=True):
+        marks = FENCE.match(line)
+        if marks and (not fence or marks[1].startswith(fence)):
+            fence = "" if fence else marks[1]
+        elif not fence and (heading := HEADING.match(line.rstrip("\n"))):
+            yield Section(name=titled(heading[1]), start=start)
+        start += len(line)

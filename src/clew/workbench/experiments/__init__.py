@@ -1,0 +1,1 @@
+"""Data sets, experiments and their results."""

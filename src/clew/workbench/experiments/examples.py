@@ -1,0 +1,198 @@
+"""Examples: what was asked and what was answered, taken from threads or from lines of JSON. Pure."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from clew.core.encoding import JSON, check_id, encode, plain
+from clew.core.errors import InvalidArgument, StoreDamaged
+from clew.core.messages.projection import project
+from clew.core.values import Item, Record
+
+EXAMPLE: Final = "example"
+LONGEST_NAME = 128
+SPEAKERS = ("user", "assistant", "system")
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a conversation."""
+
+    role: str
+    content: str
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an example comes from: a thread, and the version and place of the answer in it."""
+
+    thread: str
+    version: int = 0
+    item: int = 0
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A conversation that ends with a question, and the answer that is expected.
+
+    Its ``owner`` is the owner of the thread that it was made from, so it goes when they are erased.
+    ``number`` is its place in the data set, ``revision`` is filled in by the store.
+    """
+
+    id: str
+    messages: tuple[Said, ...]
+    expected: JSON = None
+    source: Source | None = None
+    owner: str | None = None
+    number: int = 0
+    revision: int = 0
+
+    @property
+    def question(self) -> str:
+        """What was said last."""
+        return self.messages[-1].content if self.messages else ""
+
+
+def examples_of(
+    thread: str, owner: str | None, items: Iterable[Item], *, since: int = 0, window: int = 20
+) -> Iterator[Example]:
+    """An example for each turn that was answered: what was said up to it, and the last answer.
+
+    Tools, and what is said before they have answered, are left out. ``since`` leaves out turns that were
+    answered before a version; of what was said, the newest ``window`` messages are kept.
+    """
+    said: list[Said] = []
+    for asked, answer, item in _turns(items):
+        said += asked
+        if answer is not None and item is not None:
+            if any(message.role == "user" for message in asked) and item.version >= since:
+                source = Source(thread=thread, version=item.version, item=item.place)
+                yield Example(
+                    id=_id_of([thread, item.place, item.version]),
+                    messages=tuple(said[-window:]),
+                    expected=answer.content,
+                    source=source,
+                    owner=owner,
+                )
+            said.append(answer)
+
+
+def _turns(items: Iterable[Item]) -> Iterator[tuple[list[Said], Said | None, Item | None]]:
+    """What was asked, and the last that was answered before somebody spoke again."""
+    asked: list[Said] = []
+    answer: Said | None = None
+    place: Item | None = None
+    for item, message in _spoken(items):
+        if message.role == "assistant":
+            answer, place = message, item
+            continue
+        if answer is not None:
+            yield asked, answer, place
+            asked, answer, place = [], None, None
+        asked.append(message)
+    yield asked, answer, place
+
+
+def _spoken(items: Iterable[Item]) -> Iterator[tuple[Item, Said]]:
+    for item in items:
+        if item.visibility == "all":
+            for message in project(item):
+                if message.text and message.role in SPEAKERS:
+                    yield item, Said(role=message.role, content=message.text)
+
+
+def _id_of(told: JSON) -> str:
+    return hashlib.sha256(encode(told)).hexdigest()[:20]
+
+
+# Lines of JSON.
+
+
+class Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An example as a line of a file has it; ``input`` is short for one message of a user."""
+
+    messages: tuple[Said, ...] = ()
+    input: str | None = None
+    expected: JSON = None
+    id: str | None = None
+    source: Source | None = None
+    owner: str | None = None
+
+
+def line_of(example: Example) -> bytes:
+    """An example as a line."""
+    said = {"id": example.id, "messages": plain(example.messages), "expected": example.expected}
+    more = {"source": plain(example.source), "owner": example.owner}
+    return encode(said | {name: value for name, value in more.items() if value is not None}) + b"\n"
+
+
+def examples_from(lines: Iterable[bytes]) -> Iterator[Example]:
+    """Examples from lines; one without an id is named by what it says.
+
+    Raises:
+        InvalidArgument: A line is no example; the error says which.
+    """
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield _example_from(line, number)
+
+
+def _example_from(line: bytes, number: int) -> Example:
+    try:
+        told = msgspec.json.decode(line, type=Line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidArgument(problem=f"Line {number} is no example: {error}.") from error
+    messages = (
+        told.messages if told.input is None else (*told.messages, Said(role="user", content=told.input))
+    )
+    if not messages:
+        raise InvalidArgument(problem=f"Line {number} is no example: it has neither messages nor an input.")
+    return Example(
+        id=checked_name(told.id or _id_of([plain(messages), told.expected]), "example id"),
+        messages=messages,
+        expected=told.expected,
+        source=told.source,
+        owner=told.owner,
+    )
+
+
+def checked_name(name: str, what: str) -> str:
+    """A name of a data set, an example or an experiment.
+
+    Raises:
+        InvalidId: It is no id, or a long one.
+        InvalidArgument: It holds a slash.
+    """
+    check_id(name, what)
+    if len(name.encode()) > LONGEST_NAME or "/" in name:
+        raise InvalidArgument(problem=f"A {what} has at most {LONGEST_NAME} bytes and no slash.")
+    return name
+
+
+# Records.
+
+
+def record_of(dataset: str, example: Example) -> Record:
+    """The record that an example is kept as. What names its thread goes when that is erased."""
+    about = () if example.source is None else (f"thread:{example.source.thread}",)
+    return Record(
+        kind=EXAMPLE,
+        id=record_id(dataset, example.id),
+        owner=example.owner,
+        tags=(f"dataset:{dataset}", *about),
+        sort=example.number,
+        body=plain(msgspec.structs.replace(example, owner=None, number=0, revision=0)),
+    )
+
+
+def record_id(within: str, example: str) -> str:
+    """The id of a record about an example: that of a data set, or of an experiment."""
+    return f"{within}/{example}"
+
+
+def example_of(record: Record) -> Example:
+    """The example behind a record."""
+    try:
+        told = msgspec.convert(record.body, Example)
+    except msgspec.ValidationError as error:
+        raise StoreDamaged(store=f"example {record.id!r}", problem=str(error)) from error
+    return msgspec.structs.replace(told, owner=record.owner, number=record.sort, revision=record.revision)

@@ -1,0 +1,76 @@
+"""What an experiment asks: a model, a pipeline of stages, or any function of an example."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from clew.core.arguments import check_arguments
+from clew.core.encoding import JSON, plain
+from clew.runtime.execution.stateless import run_agent
+from clew.runtime.model.call import Patience
+from clew.runtime.model.messages import Message
+from clew.runtime.model.protocol import Model, Usage
+from clew.runtime.records.steps import Prices
+from clew.runtime.respond.respond import Stage
+from clew.runtime.state.schema import Conversation, State
+from clew.runtime.tools.tool import Function, Tool
+from clew.workbench.experiments.examples import Example
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What was answered, and what it cost: in millionths of a dollar, None if no price is known."""
+
+    output: JSON
+    usage: Usage = Usage()
+    cost: int | None = None
+
+
+Subject: TypeAlias = Callable[[Example], Any]
+"""What is asked: it answers an example with an output, or with an ``Answer``. It may be async."""
+
+
+@check_arguments
+def asked(
+    model: Model | None = None,
+    *,
+    stages: Sequence[Stage] | None = None,
+    schema: type[State] = Conversation,
+    response_model: Model | None = None,
+    tools: Sequence[Tool | Function] = (),
+    instructions: str = "",
+    output: type[Any] | None = None,
+    patience: Patience | None = None,
+    prices: Prices | None = None,
+) -> Callable[[Example], Awaitable[Answer]]:
+    """A model, or the stages of a runtime, as something that an experiment can ask.
+
+    Nothing is kept of its turns. With an ``output`` type the answer is what that shows; otherwise it is
+    the text.
+    """
+    known = prices or {}
+    models = [each.name for each in (model, response_model) if each is not None]
+
+    async def answer(example: Example) -> Answer:
+        *before, last = example.messages
+        done = await run_agent(
+            last.content,
+            schema=schema,
+            stages=stages,
+            model=model,
+            response_model=response_model,
+            tools=tools,
+            instructions=instructions,
+            output=output,
+            history=[Message(role=said.role, content=said.content) for said in before],
+            patience=patience,
+            prices=known,
+        )
+        is_priced = bool(done.usage.cost) or all(name in known for name in models)
+        return Answer(
+            output=done.text if output is None else plain(done.output),
+            usage=done.usage,
+            cost=done.usage.cost if is_priced and models else None,
+        )
+
+    return answer

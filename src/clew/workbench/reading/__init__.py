@@ -1,1 +1,0 @@
-"""Text from files: PDF, HTML, Markdown and plain text, in sections, within limits."""

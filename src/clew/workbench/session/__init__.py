@@ -1,0 +1,1 @@
+"""A working session: its manifest, its checkpoints, and what it is attached to."""

@@ -1,0 +1,201 @@
+"""A workbench: a thread, a volume and an interpreter, opened together as one session and left together.
+
+At most one session is open at a time. Whatever of it lives only in this process, which is the interpreter and
+its scratch folder, is ended before another one is opened: nothing of the earlier session shows.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from clew.core.arguments import check_methods
+from clew.core.encoding import JSON
+from clew.core.errors import InvalidArgument, ThreadNotFound
+from clew.core.manifest.document import CORE_MEMORY
+from clew.core.manifest.files import Place
+from clew.database.database import Database
+from clew.runtime.settings import now_ms
+from clew.runtime.state.inputs import free_id
+from clew.workbench.interpreter.port import Interpreter, Interpreters, Limits
+from clew.workbench.interpreter.scratch import LocalScratch, RemoteScratch
+from clew.workbench.session.attachment import Attachment, Snapshot, Surroundings
+from clew.workbench.session.checkpoints import Checkpoints, Persistence, Restored, Saved, Taken
+from clew.workbench.session.reset import Mount
+from clew.workbench.volume.volume import Volume
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session was opened: from what, what became of its interpreter, and of its manifest.
+
+    ``problems`` says which documents are not there, or not what they were.
+    """
+
+    session: str
+    restored: Restored
+    changes: tuple[Snapshot, ...]
+    saved: Saved
+    problems: Mapping[str, str] = {}
+
+
+@check_methods
+class Workbench:
+    """Opens the sessions of one user, one at a time. Use it as an async context manager.
+
+    ``volume_name`` is what the volume is known by, wherever it is mounted; ``provider`` says where
+    interpreters come from. If they are on another machine (``is_remote``), the provider's volume of that name
+    is mounted there, in the user's folder of it. With ``persistence`` set to best effort, what is wrong with
+    a manifest is said and not raised.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        volume: Volume,
+        interpreters: Interpreters,
+        *,
+        user: str | None = None,
+        workspace: str = "default",
+        volume_name: str = "default",
+        provider: str = "local",
+        is_remote: bool = False,
+        persistence: Persistence = "strict",
+        limits: Limits | None = None,
+        defaults: Mapping[str, JSON] = CORE_MEMORY,
+        scratch: Path | None = None,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self.db = db
+        self.volume = volume
+        self.user = user
+        self._workspace = workspace
+        self._persistence: Persistence = persistence
+        self._defaults = defaults
+        self._around = Surroundings(
+            db=db,
+            volume=volume,
+            mount=Mount(name=volume_name, subpath=volume.folder.relative_to(volume.tenant.root).as_posix()),
+            interpreters=interpreters,
+            provider=provider,
+            limits=limits or Limits(),
+            scratch=RemoteScratch(scratch) if is_remote else LocalScratch(scratch),
+            is_remote=is_remote,
+            clock=clock,
+        )
+        self._attachment: Attachment | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def session(self) -> str | None:
+        """The session that is open, if one is."""
+        return self._attachment.session if self._attachment is not None else None
+
+    @property
+    def attachment(self) -> Attachment:
+        """The session that is open, with its interpreter.
+
+        Raises:
+            InvalidArgument: None is.
+        """
+        if self._attachment is None:
+            raise InvalidArgument(problem="No session is open at this workbench.")
+        return self._attachment
+
+    @property
+    def interpreter(self) -> Interpreter:
+        """The interpreter of the session that is open.
+
+        Raises:
+            InvalidArgument: There is none.
+        """
+        return self.attachment.interpreter
+
+    async def open(
+        self, session: str, *, force_new_session: bool = False, take: Taken | None = None
+    ) -> Opened:
+        """Open a session as its manifest says; one that is open is left first, and its interpreter ended.
+
+        Raises:
+            ManifestConflict: Its manifest and the database disagree; say with ``take`` which one holds.
+            ManifestUnreadable: Its manifest is none.
+            InterpreterFailed: No interpreter came up.
+            InvalidArgument: The session is another user's.
+        """
+        if self.session not in (None, session):
+            await self.close()  # before anything of the other session is even read
+        elif take == "manifest":
+            await self._leave()
+        await self._check_owner(free_id(session))
+        checkpoints = self._checkpoints(session)
+        restored = await (checkpoints.restore() if take is None else checkpoints.take(take))
+        await self.db.create(session, owner=self.user, exist_ok=True)
+        attachment = self._attachment or Attachment(session, self._around)
+        changes = await attachment.ready(force_new=force_new_session)
+        self._attachment = attachment
+        saved = await checkpoints.save()
+        return Opened(
+            session=session,
+            restored=restored,
+            changes=tuple(changes),
+            saved=saved,
+            problems=attachment.problems,
+        )
+
+    async def checkpoint(self) -> Saved:
+        """Write the manifest of the session that is open.
+
+        Raises:
+            ManifestConflict: Another writer's manifest is there, which the database does not know.
+            ManifestUnreadable: What was there is none; it was put aside.
+            ManifestWriteFailed: It could not be written.
+        """
+        return await self._checkpoints(self.attachment.session).save()
+
+    async def reset(self) -> Sequence[Snapshot]:
+        """Give the session that is open a new interpreter (``force_new_session``); what that took."""
+        changes = await self.attachment.ready(force_new=True)
+        await self.checkpoint()
+        return changes
+
+    async def close(self) -> None:
+        """Leave the session that is open: its interpreter is ended, and its manifest says so."""
+        session = self.session
+        await self._leave()
+        if session is not None:
+            with suppress(ThreadNotFound):  # it was erased meanwhile: nothing of it is to be written again
+                await self._checkpoints(session).save()
+
+    async def _leave(self) -> None:
+        leaving, self._attachment = self._attachment, None
+        if leaving is not None:
+            await leaving.close()
+
+    def _checkpoints(self, session: str) -> Checkpoints:
+        place = Place(workspace=self._workspace, user=self.user, session=session)
+        return Checkpoints(
+            self.db,
+            self.volume,
+            place,
+            clock=self._around.clock,
+            persistence=self._persistence,
+            defaults=self._defaults,
+        )
+
+    async def _check_owner(self, session: str) -> None:
+        """Refuse another user's session, before a manifest of it is written where this user can read it."""
+        try:
+            head = await self.db.thread(session).head()
+        except ThreadNotFound:
+            return
+        if head.owner != self.user:
+            raise InvalidArgument(problem=f"Session {session!r} is another user's.")

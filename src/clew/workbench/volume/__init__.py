@@ -1,0 +1,1 @@
+"""The durable volume: its tree, its paths and its backup."""
