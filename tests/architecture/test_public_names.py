@@ -8,7 +8,7 @@ import sys
 import clew
 
 NAMES = """
-    Absent Anywhere Changeset Context Database Delta Exact ClewError Item Job Limits Log Message Record
+    Absent Anywhere Changeset ClewError Context Database Delta Exact Item Job Limits Log Message Record
     Runtime Scope State Thread VersionConflict append assistant call delete increment input insert kept loaded
     max merge min open remove result run_agent set system tool union user
 """

@@ -20,8 +20,8 @@ _HOMES = {
     "Clock": "clock",
     "Damage": "damage",
     "FailingStore": "faults",
-    "Opening": "given",
-    "ScriptedModel": "scripted",
+    "Opening": "fixtures",
+    "ScriptedModel": "scripted_model",
     "StoreContract": "contract",
     "store_machine": "machine",
 }

@@ -67,10 +67,7 @@ async def serve(
 
     url = call.url if names_database(context, os.environ) else None
     listening = {"url": url, "host": host, "port": port, "workers": workers, "json_logs": json_logs}
-    lists = {"cors": cors, "trusted_proxies": trusted_proxy}
-    told = settings(
-        model=model, **listening, **{name: tuple(parts) if parts else None for name, parts in lists.items()}
-    )
+    told = settings(model=model, cors=cors, trusted_proxies=trusted_proxy, **listening)
     dangers = await process.check(told, os.environ)
     if check:
         return checked(dangers)
@@ -108,8 +105,9 @@ def settings(**given: object) -> "ServerSettings":
         from clew.server.settings import from_variables
     except ImportError as error:
         raise MissingExtra(extra="server", package=error.name or "litestar") from error
-    said = {name: value for name, value in given.items() if value is not None}
-    return msgspec.structs.replace(from_variables(os.environ), **said)
+    options = {name: value for name, value in given.items() if value not in (None, [])}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    return msgspec.structs.replace(from_variables(os.environ), **values)
 
 
 def said(dangers: "Sequence[Danger]") -> list[str]:
